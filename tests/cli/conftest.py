@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from jaxenv._util import programs
-from jaxenv.envs.bsuite import _digits
+from jaxenv.envs.bsuite import mnist_bandit
 from tests.training import drift
 
 
@@ -14,7 +14,7 @@ from tests.training import drift
 def no_digits(monkeypatch):
     """A machine without scikit-learn."""
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    _digits.load.cache_clear()
+    mnist_bandit.load.cache_clear()
     monkeypatch.setattr(programs, "_all", weakref.WeakKeyDictionary())  # shapes that were found with it
 
 

@@ -89,6 +89,14 @@ def parked(x: jax.Array, y: jax.Array, angle: jax.Array) -> Car:
     return Car(bodies, jnp.zeros((lanes, 4, 4), jnp.float32), none[:, 0], none[:, 0], none, none)
 
 
+def origin(car: Car) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Returns x and y of the hull's origin, and sine and cosine of its angle, float32 ``[B]`` each."""
+    x, y, angle = car.bodies[:, 0, 0], car.bodies[:, 1, 0], car.bodies[:, 2, 0]
+    s, c = sin_cos(angle)
+    centre_x, centre_y = SCENE.centre_x[0], SCENE.centre_y[0]
+    return x - (c * centre_x - s * centre_y), y - (s * centre_x + c * centre_y), s, c
+
+
 def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> Car:
     """Returns the car after a step; the controls are float32 ``[B]``.
 

@@ -21,7 +21,7 @@ from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import clip, computed_once, in_one_kernel, sin_cos
-from jaxenv.envs.box2d._car_dynamics import HULL, SCENE, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car
+from jaxenv.envs.box2d._car_dynamics import HULL, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car, origin
 from jaxenv.envs.box2d._car_track import BORDER, HALF_WIDTH, Track
 
 PLAYFIELD = 2000 / 6.0  # half the width of the grass, m
@@ -74,22 +74,14 @@ def image(
     Tiles that a wheel has ``visited``, bool ``[B, N]``, are plain. ``seconds`` since the start are float32 ``[B]``.
     """
     height = size[0]
-    camera = _camera(car, seconds)
+    near = jnp.minimum(seconds, 1)
+    camera = _Camera(*origin(car), np.float32(_FAR) * (1 - near) + np.float32(_NEAR) * near)
     bar = round(height * _BAR / _HEIGHT)
     words = _field(camera, track, visited, colours, size, height - bar)
     words = _with_car(computed_once(words), car, camera, size)
     words = jnp.concatenate([words, _indicators(car, bar, size)], axis=1)
     words = computed_once(words)
     return lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
-
-
-def _camera(car: Car, seconds: Array) -> _Camera:
-    x, y, angle = car.bodies[:, 0, 0], car.bodies[:, 1, 0], car.bodies[:, 2, 0]
-    s, c = sin_cos(angle)
-    centre = SCENE.centre_x[0], SCENE.centre_y[0]
-    x, y = x - (c * centre[0] - s * centre[1]), y - (s * centre[0] + c * centre[1])
-    near = jnp.minimum(seconds, 1)
-    return _Camera(x, y, s, c, np.float32(_FAR) * (1 - near) + np.float32(_NEAR) * near)
 
 
 # --- grass and road --------------------------------------------------------------------------------------------------
@@ -124,8 +116,8 @@ def _tiles_of_blocks(
     ahead = jnp.take_along_axis(track.points, ends[:, None], axis=2)
     shown = track.exists & (number % joined[:, None] == 0)
     sides = [tuple(points[:, i] for i in range(4)) for points in (ahead, track.before())]
-    of_lane = tuple(x[:, None] for x in jax.tree.leaves(camera))
-    lines, limits = in_one_kernel(_lines, *sides, track.side, shown, *of_lane, scale)
+    of_lane = jax.tree.map(lambda x: x[:, None], camera)
+    lines, limits = in_one_kernel(_lines, *sides, track.side, shown, of_lane, scale)
     lighter = jnp.where(visited, 0, _LIGHTER[number % 3])
     white = jnp.where(joined[:, None] > 1, np.float32(0.5), (number % 2 == 0).astype(np.float32))
     table = jnp.stack([*(x for line in lines for x in line), lighter, white], axis=-1)  # [B, N, 17]
@@ -135,16 +127,7 @@ def _tiles_of_blocks(
 
 
 def _lines(
-    ahead: tuple[Array, ...],
-    behind: tuple[Array, ...],
-    side: Array,
-    shown: Array,
-    x: Array,
-    y: Array,
-    sin: Array,
-    cos: Array,
-    zoom: Array,
-    scale: Scale,
+    ahead: tuple[Array, ...], behind: tuple[Array, ...], side: Array, shown: Array, camera: _Camera, scale: Scale
 ) -> tuple[Any, ...]:
     """Returns five lines per tile: front, back, border side, other side, and the far side of the border.
 
@@ -154,7 +137,7 @@ def _lines(
     """
 
     def seen(px: Array, py: Array, c: Array, s: Array) -> tuple[Array, Array, Array, Array]:
-        dx, dy = px - x, py - y
+        dx, dy, sin, cos = px - camera.x, py - camera.y, camera.sin, camera.cos
         return cos * dx + sin * dy, cos * dy - sin * dx, cos * c + sin * s, cos * s - sin * c
 
     def line(
@@ -163,7 +146,7 @@ def _lines(
         a, b = nx * scale[0], -ny * scale[1]
         norm = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
         first_x, first_y = scale[0] / 2 - _WIDTH / 2, _HEIGHT - _ABOVE - scale[1] / 2  # of the first pixel
-        c = nx * (first_x - zoom * px) + ny * (first_y - zoom * py) + wider * jnp.sqrt(nx * nx + ny * ny)
+        c = nx * (first_x - camera.zoom * px) + ny * (first_y - camera.zoom * py) + wider * jnp.sqrt(nx * nx + ny * ny)
         return a * norm, b * norm, c * norm + np.float32(0.5)
 
     ax, ay, ac, as_ = seen(*ahead)

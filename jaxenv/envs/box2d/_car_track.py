@@ -15,7 +15,6 @@ from jax import Array, lax
 from jaxenv import random, tree
 from jaxenv.core import in_one_kernel, sin_cos
 from jaxenv.envs.box2d._car_dynamics import WHEEL_HALF_WIDTH, WHEEL_RADIUS
-from jaxenv.random import Stream
 
 SCALE = 6.0
 RADIUS = 900 / SCALE  # of the circle that is morphed into a track, m
@@ -52,7 +51,7 @@ class Track:
         return jnp.concatenate([last, self.points[:, :, :-1]], axis=2)
 
 
-def random_track(stream: Stream) -> tuple[Track, Array]:
+def random_track(stream: random.Stream) -> tuple[Track, Array]:
     """Draws a track for each lane; also returns the angle of its first line in rad, float32 ``[B]``."""
 
     def attempt(carry: Any) -> Any:
@@ -74,7 +73,13 @@ def track_of(angles: Array, radii: Array) -> tuple[tuple[Track, Array], Array]:
     Places of the checkpoints within their sectors, and their distances from the centre, are from 0 to 1, float32
     ``[B, 12]``. The first and the last checkpoint are fixed.
     """
-    checkpoints = _checkpoints(angles, radii)
+    sector = np.float32(2 * math.pi / _CHECKPOINTS)
+    number: Any = np.arange(_CHECKPOINTS, dtype=np.float32)[None]
+    ends = np.isin(number, (0, _CHECKPOINTS - 1))
+    angle = sector * (number + jnp.where(ends, 0, angles))
+    radius = jnp.where(ends, np.float32(1.5 * RADIUS), np.float32(RADIUS / 3) * (1 + 2 * radii))
+    s, c = sin_cos(angle)
+    checkpoints = tuple(tuple(x[:, i] for i in range(_CHECKPOINTS)) for x in (angle, radius * c, radius * s))
     lines, first, end = _path(checkpoints)
     length = end - first - 1
     good = (first >= 0) & (length > _BORDER_TILES) & (length <= MOST)
@@ -97,19 +102,11 @@ def track_through(x: Array, y: Array, angle: Array, length: Array) -> Track:
     return Track(jnp.stack([x, y, c, s], axis=1), _sides(angle, length), length)
 
 
-def _checkpoints(angles: Array, radii: Array) -> tuple[tuple[Any, ...], ...]:
-    """Returns polar angle, x and y of the checkpoints: three tuples of 12 arrays ``[B]``."""
-    sector = np.float32(2 * math.pi / _CHECKPOINTS)
-    number: Any = np.arange(_CHECKPOINTS, dtype=np.float32)[None]
-    ends = np.isin(number, (0, _CHECKPOINTS - 1))
-    angle = sector * (number + jnp.where(ends, 0, angles))
-    radius = jnp.where(ends, np.float32(1.5 * RADIUS), np.float32(RADIUS / 3) * (1 + 2 * radii))
-    s, c = sin_cos(angle)
-    return tuple(tuple(x[:, i] for i in range(_CHECKPOINTS)) for x in (angle, radius * c, radius * s))
-
-
 def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[Array, ...], Array, Array]:
-    """Returns lines across the road (x, y, angle: float32 ``[2500, B]``) and the ends of the last lap, or -1."""
+    """Returns lines across the road (x, y, angle: float32 ``[2500, B]``) and the ends of the last lap, or -1.
+
+    ``checkpoints`` are their polar angles, x and y: three tuples of 12 arrays ``[B]``.
+    """
     zero = jnp.zeros_like(checkpoints[0][0])
     none = zero.astype(jnp.int32)
     lines = (jnp.zeros((_STEPS, zero.shape[0]), jnp.float32),) * 3
@@ -123,10 +120,8 @@ def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[Array, ...], Array, Array
         )
         return i + np.int32(1), lines, tuple(moving)
 
-    def unfinished(carry: tuple[Any, ...]) -> Array:
-        return (carry[0] < _STEPS) & jnp.any(carry[2][4] <= _LAPS)
-
-    _, lines, moving = lax.while_loop(unfinished, advance, (np.int32(0), lines, moving))
+    start = np.int32(0), lines, moving
+    _, lines, moving = lax.while_loop(lambda c: (c[0] < _STEPS) & jnp.any(c[2][4] <= _LAPS), advance, start)
     return lines, moving[7], moving[8]
 
 

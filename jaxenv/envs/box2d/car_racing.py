@@ -29,9 +29,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core import Range, Task, Transition, clip, sin_cos
+from jaxenv.core import Range, Task, Transition, clip
 from jaxenv.envs.box2d import _car_pixels
-from jaxenv.envs.box2d._car_dynamics import DT, SCENE, Car, drive, parked
+from jaxenv.envs.box2d._car_dynamics import DT, Car, drive, origin, parked
 from jaxenv.envs.box2d._car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours
 from jaxenv.envs.box2d._car_track import MOST, Track, random_track, touching
 from jaxenv.envs.box2d._car_track import track_through as track_through
@@ -104,22 +104,19 @@ class CarRacing(Task):
             Range(0, 255).check(f"{self}", f"level.colours.{name}", values, rank=1)
 
     def initial(self, stream: random.Stream, level: CarLevel) -> State:
-        return self._started(level.track, level.angle, level.colours)
-
-    def _started(self, track: Track, angle: jax.Array, colours: Colours) -> State:
         """Returns the state after the first step, which the original takes in ``reset``, without an action."""
-        lanes = angle.shape
+        track, lanes = level.track, level.angle.shape
         none, no = jnp.zeros(lanes, jnp.float32), jnp.zeros((*lanes, 4), bool)
         count = jnp.zeros(lanes, jnp.int32)
         state = State(
-            car=parked(track.points[:, 0, 0], track.points[:, 1, 0], angle),
+            car=parked(track.points[:, 0, 0], track.points[:, 1, 0], level.angle),
             track=track,
             on_road=no,
             visited=jnp.zeros((*lanes, MOST), bool),
             unpaid=count,
             finished=no[:, 0],
             steps=count,
-            colours=colours,
+            colours=level.colours,
         )
         state, new = self._moved(state, none, none, none)
         return tree.rebuild(state, unpaid=new)
@@ -137,7 +134,7 @@ class CarRacing(Task):
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state, new = self._moved(state, *self._controls(action))
         tiles = (new + state.unpaid).astype(jnp.float32)
-        x, y = _origin(state.car)
+        x, y, _, _ = origin(state.car)
         outside = (jnp.abs(x) > np.float32(PLAYFIELD)) | (jnp.abs(y) > np.float32(PLAYFIELD))
         reward = np.float32(1000) * tiles / state.track.length.astype(jnp.float32) - np.float32(0.1)
         reward = jnp.where(outside, np.float32(-100), reward)
@@ -173,7 +170,30 @@ class CarRacing(Task):
         return state, new
 
     def observe(self, state: State) -> jax.Array:
-        return self._image(state) if self.observe_pixels else _observed(state)
+        if self.observe_pixels:
+            return self._image(state)
+        car, track = state.car, state.track
+        x, y, s, c = origin(car)
+
+        def seen(dx: Any, dy: Any) -> Any:
+            """Returns vectors ``[B, n]`` to the right and ahead."""
+            return c[:, None] * dx + s[:, None] * dy, c[:, None] * dy - s[:, None] * dx
+
+        distance = (track.points[:, 0] - x[:, None]) ** 2 + (track.points[:, 1] - y[:, None]) ** 2
+        nearest = jnp.argmin(jnp.where(track.exists, distance, np.float32(np.inf)), axis=1).astype(jnp.int32)
+        steps = np.arange(0, _PLACES * _APART, _APART, dtype=np.int32)[None]
+        places = (nearest[:, None] + steps) % track.length[:, None]
+        ahead_x, ahead_y = (jnp.take_along_axis(track.points[:, i], places, axis=1) for i in (0, 1))
+        parts = [
+            *seen(car.bodies[:, 3, :1], car.bodies[:, 4, :1]),
+            car.bodies[:, 5, :1],
+            car.omega,
+            car.bodies[:, 2, 1:3] - car.bodies[:, 2, :1],
+            car.gas[:, None],
+            state.on_road.astype(jnp.float32),
+            *seen(ahead_x - x[:, None], ahead_y - y[:, None]),
+        ]
+        return jnp.concatenate(parts, axis=1)
 
     def _image(self, state: State, size: tuple[int, int] = (96, 96)) -> jax.Array:
         seconds = state.steps.astype(jnp.float32) * np.float32(DT)
@@ -193,36 +213,3 @@ class CarRacing(Task):
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the observed picture in the size of the canvas."""
         return canvas.picture(self._image(state, (min(canvas.size),) * 2))
-
-
-def _origin(car: Car) -> tuple[jax.Array, jax.Array]:
-    """Returns x and y of the hull's origin, float32 ``[B]`` each."""
-    s, c = sin_cos(car.bodies[:, 2, 0])
-    x, y = SCENE.centre_x[0], SCENE.centre_y[0]
-    return car.bodies[:, 0, 0] - (c * x - s * y), car.bodies[:, 1, 0] - (s * x + c * y)
-
-
-def _observed(state: State) -> jax.Array:
-    """Returns the observation of the state, float32 ``[B, 38]``."""
-    car, track = state.car, state.track
-    x, y = _origin(car)
-    s, c = sin_cos(car.bodies[:, 2, 0])
-
-    def seen(dx: Any, dy: Any) -> Any:
-        """Returns vectors ``[B, n]`` to the right and ahead."""
-        return c[:, None] * dx + s[:, None] * dy, c[:, None] * dy - s[:, None] * dx
-
-    distance = (track.points[:, 0] - x[:, None]) ** 2 + (track.points[:, 1] - y[:, None]) ** 2
-    nearest = jnp.argmin(jnp.where(track.exists, distance, np.float32(np.inf)), axis=1).astype(jnp.int32)
-    places = (nearest[:, None] + np.arange(0, _PLACES * _APART, _APART, dtype=np.int32)[None]) % track.length[:, None]
-    ahead_x, ahead_y = (jnp.take_along_axis(track.points[:, i], places, axis=1) for i in (0, 1))
-    parts = [
-        *seen(car.bodies[:, 3, :1], car.bodies[:, 4, :1]),
-        car.bodies[:, 5, :1],
-        car.omega,
-        car.bodies[:, 2, 1:3] - car.bodies[:, 2, :1],
-        car.gas[:, None],
-        state.on_road.astype(jnp.float32),
-        *seen(ahead_x - x[:, None], ahead_y - y[:, None]),
-    ]
-    return jnp.concatenate(parts, axis=1)

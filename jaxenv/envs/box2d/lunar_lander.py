@@ -42,15 +42,11 @@ PAD = HEIGHT / 4
 EDGES = 10  # of the ground
 NEARBY = 2  # edges that a body can touch
 
-_HULL = [(17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10)]
-_LEG = [(-2, -8), (2, -8), (2, 8), (-2, 8)]
+_HULL = [(x / SCALE, y / SCALE) for x, y in ((17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10))]
+_LEG = [(x / SCALE, y / SCALE) for x, y in ((-2, -8), (2, -8), (2, 8), (-2, 8))]
 _LEG_AWAY, _LEG_DOWN, _LEG_TORQUE = 20 / SCALE, 18 / SCALE, 40.0
 _MAIN_BELOW, _SIDE_AWAY, _SIDE_HEIGHT, _SIDE_LEVER = 4 / SCALE, 12 / SCALE, 14 / SCALE, 17 / SCALE
 _SIDES = (-1, 1)  # of the first and the second leg, which is on the left
-
-
-def _scaled(points: list[tuple[int, int]]) -> list[tuple[float, float]]:
-    return [(x / SCALE, y / SCALE) for x, y in points]
 
 
 def _hinge(leg: int) -> RevoluteJoint:
@@ -60,7 +56,7 @@ def _hinge(leg: int) -> RevoluteJoint:
 
 
 SCENE = Scene(
-    [Body(_scaled(_HULL), density=5.0, friction=0.1, solid=False), *[Body(_scaled(_LEG), density=1.0)] * 2],
+    [Body(_HULL, density=5.0, friction=0.1, solid=False), *[Body(_LEG, density=1.0)] * 2],
     [_hinge(1), _hinge(0)],
     ground_friction=0.1,
 )
@@ -147,10 +143,8 @@ class LunarLander(Task):
             Range(low, high).check(f"{self}", f"level.{name}", np.asarray(values), rank=1)
 
     def initial(self, stream: random.Stream, level: LanderLevel) -> State:
-        return self._started(level.heights, level.force, level.weather)
-
-    def _started(self, heights: Array, force: Array, indices: Array) -> State:
         """Returns the state after the first step, which the original takes in ``reset``, with idle engines."""
+        heights, force, indices = level.heights, level.force, level.weather
         lanes = heights.shape[0]
         strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
@@ -263,10 +257,9 @@ def smoothed(heights: Array) -> Array:
     As in the original, the neighbour on the left of the first point is the last of the 12.
     """
     middle = EDGES // 2
-    is_pad = np.abs(np.arange(EDGES + 2) - (middle)) <= 2
+    is_pad = np.abs(np.arange(EDGES + 2) - middle) <= 2
     heights = jnp.where(is_pad[None], np.float32(PAD), heights)
-    left = jnp.roll(heights, 1, axis=1)
-    right = jnp.roll(heights, -1, axis=1)
+    left, right = (jnp.roll(heights, by, axis=1) for by in (1, -1))
     return (np.float32(0.33) * (left + heights + right))[:, : EDGES + 1]
 
 
@@ -288,34 +281,23 @@ def _fire_engines(world: World, main: Array, side: Array, direction: Array, nois
     first, second = noise[:, 0] / np.float32(SCALE), noise[:, 1] / np.float32(SCALE)
     s, c = sin_cos(world.pose[2][0])
     # Along the craft and across it; the original's signs make both mirror images.
-    along = np.float32(_MAIN_BELOW) + 2 * first
-    off = s * along - c * second, -c * along - s * second
-    velocity = tuple(v[0] for v in world.velocity)
-    hull = world.pose[0][0], world.pose[1][0]
-    origin = physics2d.origin(SCENE, world)
-    power = main * params.main_engine_power
-    point = origin[0] + off[0] - hull[0], origin[1] + off[1] - hull[1]
-    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
-    across = 3 * second + direction * np.float32(_SIDE_AWAY)
-    off = s * first - c * across, -c * first - s * across
-    power = side * params.side_engine_power
-    point = (
-        origin[0] + off[0] - s * np.float32(_SIDE_LEVER) - hull[0],
-        origin[1] + off[1] + c * np.float32(_SIDE_HEIGHT) - hull[1],
+    along, across = np.float32(_MAIN_BELOW) + 2 * first, 3 * second + direction * np.float32(_SIDE_AWAY)
+    main_x, main_y = s * along - c * second, -c * along - s * second
+    side_x, side_y = s * first - c * across, -c * first - s * across
+    x, y = physics2d.origin(SCENE, world)
+    side_at = x + side_x - s * np.float32(_SIDE_LEVER), y + side_y + c * np.float32(_SIDE_HEIGHT)
+    engines = (
+        (main_x, main_y, main * params.main_engine_power, x + main_x, y + main_y),
+        (side_x, side_y, side * params.side_engine_power, *side_at),
     )
-    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
-    velocity = tuple(v.at[0].set(new) for v, new in zip(world.velocity, velocity, strict=True))
-    return tree.rebuild(world, velocity=velocity)
-
-
-def _apply_impulse(
-    velocity: tuple[Array, Array, Array], impulse: tuple[Array, Array], arm: tuple[Array, Array]
-) -> tuple[Array, Array, Array]:
-    """Returns the velocity of the hull after an impulse at ``arm`` from its centre of mass."""
-    vx, vy, w = velocity
     mass, inertia = SCENE.inverse_mass[0], SCENE.inverse_inertia[0]
-    turn = arm[0] * impulse[1] - arm[1] * impulse[0]
-    return vx + mass * impulse[0], vy + mass * impulse[1], w + inertia * turn
+    vx, vy, w = (v[0] for v in world.velocity)
+    for off_x, off_y, power, at_x, at_y in engines:
+        push_x, push_y = -off_x * power, -off_y * power
+        arm_x, arm_y = at_x - world.pose[0][0], at_y - world.pose[1][0]
+        vx, vy, w = vx + mass * push_x, vy + mass * push_y, w + inertia * (arm_x * push_y - arm_y * push_x)
+    velocity = tuple(v.at[0].set(new) for v, new in zip(world.velocity, (vx, vy, w), strict=True))
+    return tree.rebuild(world, velocity=velocity)
 
 
 def _observed(state: State) -> tuple[Array, ...]:

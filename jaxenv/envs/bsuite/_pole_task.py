@@ -12,7 +12,7 @@ from jaxenv.canvas import BROWN, GREY, SILVER, Canvas
 from jaxenv.core import Task, sin_cos
 from jaxenv.envs.classic_control.cart_pole import Params as Physics
 from jaxenv.envs.classic_control.cart_pole import State as Pole
-from jaxenv.envs.classic_control.cart_pole import accelerations
+from jaxenv.envs.classic_control.cart_pole import euler
 
 _TWO_PI = 2 * np.pi
 # 2 * pi in two parts. Products of the first with small integers are exact in float32.
@@ -38,14 +38,8 @@ class PoleTask(Task):
         """Advances cart and pole by one step. The angle stays in [-pi, pi]: float32 is most precise near 0."""
         p = self.params
         force = (action - 1).astype(jnp.float32) * p.force
-        physics = Physics(gravity=p.gravity, masscart=p.mass_cart, masspole=p.mass_pole, length=p.length)
-        x_acc, theta_acc = accelerations(pole, force, physics)
-        return Pole(
-            x=pole.x + self.timescale * pole.x_dot,
-            x_dot=pole.x_dot + self.timescale * x_acc,
-            theta=_wrap(pole.theta + self.timescale * pole.theta_dot),
-            theta_dot=pole.theta_dot + self.timescale * theta_acc,
-        )
+        pole = euler(pole, force, Physics(p.gravity, p.mass_cart, p.mass_pole, p.length, tau=self.timescale))
+        return tree.rebuild(pole, theta=_wrap(pole.theta))
 
     def columns(self, pole: Pole, steps: jax.Array) -> list[jax.Array]:
         """Returns the first six numbers of an observation, each float32 ``[B]``."""

@@ -25,8 +25,7 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import ORANGE, Canvas
 from jaxenv.core import Transition, in_small_kernel, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
-from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
-from jaxenv.tree import Tree
+from jaxenv.envs.classic_control.cart_pole import draw_cart
 
 
 @tree.struct
@@ -66,7 +65,7 @@ class CartPole(PoleTask):
         reach = self.params.init_range
         return (*(-reach,) * 4, 0, 0, 0), (*(reach,) * 4, 0, 0, 0)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(new, total_reward=old.total_reward, best_episode=old.best_episode)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -80,7 +79,7 @@ class CartPole(PoleTask):
         state = State(pole, steps, state.total_reward + reward, best)
         return Transition(state, reward.astype(jnp.float32), terminated=ended)
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         counters = {"raw_return": state.total_reward, "best_episode": state.best_episode}
         return {name: x.astype(jnp.float32) for name, x in counters.items()}
 
@@ -93,6 +92,5 @@ class CartPole(PoleTask):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         p = self.params
-        canvas = self.draw_track(state, canvas)
-        canvas = draw_angles(canvas, state.pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
-        return draw_cart(canvas, state.pole, p.length, ORANGE)
+        limit = jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0))
+        return draw_cart(self.draw_track(state, canvas), state.pole, limit, p.length, ORANGE)

@@ -30,8 +30,7 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, ORANGE, Canvas
 from jaxenv.core import Transition, in_small_kernel, moments, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
-from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
-from jaxenv.tree import Tree
+from jaxenv.envs.classic_control.cart_pole import draw_cart
 
 
 @tree.struct
@@ -95,7 +94,7 @@ class CartPoleSwingup(PoleTask):
         reach, rest = self.params.init_range, (0,) * 8
         return (-reach, -reach, np.pi - reach, -reach, *rest), (reach, reach, np.pi + reach, reach, *rest)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(
             new, total_upright=old.total_upright, total_cost=old.total_cost, best_episode=old.best_episode
         )
@@ -104,14 +103,22 @@ class CartPoleSwingup(PoleTask):
         p, pole = self.params, in_small_kernel(type(self).push, self, state.pole, action)
         upright = _is_upright(pole, p).astype(jnp.int32)
         cost = p.move_cost * (action != 1).astype(jnp.float32)
-        state = _counted(state, pole, upright, cost)
+        state = tree.rebuild(
+            state,
+            pole=pole,
+            steps=state.steps + 1,
+            upright=state.upright + upright,
+            cost=state.cost.plus(cost),
+            total_upright=state.total_upright + upright,
+            total_cost=state.total_cost.plus(cost),
+        )
         ended = (jnp.abs(pole.x) > p.x_threshold) | (state.steps >= self.last_step)
         # Counting starts from 0, so a negative return is never recorded.
         best = jnp.maximum(state.best_episode, _return(state.upright, state.cost))
         state = tree.rebuild(state, best_episode=jnp.where(ended, best, state.best_episode))
         return Transition(state, upright.astype(jnp.float32) - cost, terminated=ended)
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {
             "raw_return": _return(state.total_upright, state.total_cost),
             "total_upright": state.total_upright.astype(jnp.float32),
@@ -119,8 +126,7 @@ class CartPoleSwingup(PoleTask):
         }
 
     def observe(self, state: State) -> jax.Array:
-        limits = _is_central(state.pole, self.params), _is_slow(state.pole, self.params)
-        flags = [jnp.where(flag, np.float32(1), np.float32(-1)) for flag in limits]
+        flags = [jnp.where(flag, np.float32(1), np.float32(-1)) for flag in _within(state.pole, self.params)]
         return jnp.stack([*self.columns(state.pole, state.steps), *flags], axis=-1)[:, None]
 
     def observation_spec(self) -> specs.Bounded:
@@ -132,34 +138,20 @@ class CartPoleSwingup(PoleTask):
         p, pole = self.params, state.pole
         canvas = self.draw_track(state, canvas)
         canvas = canvas.line(-p.x_reward_threshold, -0.42, p.x_reward_threshold, -0.42, 0.16, GREEN)
-        canvas = draw_angles(canvas, pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
-        return draw_cart(canvas, pole, p.length, jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None]))
+        limit = jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0))
+        colour = jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None])
+        return draw_cart(canvas, pole, limit, p.length, colour)
 
 
 def _is_upright(pole: Pole, p: Params) -> jax.Array:
     _, cos = sin_cos(pole.theta)
-    return (cos > p.height_threshold) & _is_central(pole, p) & _is_slow(pole, p)
+    central, slow = _within(pole, p)
+    return (cos > p.height_threshold) & central & slow
 
 
-def _is_central(pole: Pole, p: Params) -> jax.Array:
-    return jnp.abs(pole.x) < p.x_reward_threshold
-
-
-def _is_slow(pole: Pole, p: Params) -> jax.Array:
-    return jnp.abs(pole.theta_dot) < p.theta_dot_threshold
-
-
-def _counted(state: State, pole: Pole, upright: jax.Array, cost: jax.Array) -> State:
-    """Returns the state after a step to ``pole``, with its counters updated except for ``best_episode``."""
-    return tree.rebuild(
-        state,
-        pole=pole,
-        steps=state.steps + 1,
-        upright=state.upright + upright,
-        cost=state.cost.plus(cost),
-        total_upright=state.total_upright + upright,
-        total_cost=state.total_cost.plus(cost),
-    )
+def _within(pole: Pole, p: Params) -> tuple[jax.Array, jax.Array]:
+    """Returns whether position and rate are below their reward thresholds."""
+    return jnp.abs(pole.x) < p.x_reward_threshold, jnp.abs(pole.theta_dot) < p.theta_dot_threshold
 
 
 def _return(upright: jax.Array, cost: Cost) -> jax.Array:

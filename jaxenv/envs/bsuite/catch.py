@@ -20,7 +20,6 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, RED, SKY, WHITE, Canvas
 from jaxenv.core import Task, Transition, in_own_kernels
 from jaxenv.envs._drawing import floor, place
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -46,7 +45,7 @@ class Catch(Task):
         lanes = jnp.zeros_like(column)
         return State(lanes, column, lanes + np.int32(self.columns // 2), lanes)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(new, misses=old.misses)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -68,7 +67,7 @@ class Catch(Task):
 
         return in_own_kernels(board, ball[:, None], paddle[:, None]).reshape(-1, self.rows, self.columns)
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {"total_regret": np.float32(2) * state.misses.astype(jnp.float32)}
 
     def observation_spec(self) -> specs.Bounded:

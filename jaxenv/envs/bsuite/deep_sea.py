@@ -29,7 +29,6 @@ from jaxenv.canvas import BLUE, BROWN, GOLD, INK, NIGHT, ORANGE, SAND, SKY, WHIT
 from jaxenv.core import Task, Transition, in_own_kernels
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._drawing import place
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -85,7 +84,7 @@ class DeepSea(Task):
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(lanes, lanes, jnp.zeros(stream.shape, bool), lanes, lanes)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(new, bad_episodes=old.bad_episodes, treasures=old.treasures)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -129,7 +128,7 @@ class DeepSea(Task):
         board = in_own_kernels(lambda place: (cells == place).astype(jnp.float32), place[:, None])
         return board.reshape(-1, self.size, self.size)
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {"total_bad_episodes": state.bad_episodes, "denoised_return": state.treasures.astype(jnp.float32)}
 
     def observation_spec(self) -> specs.Bounded:

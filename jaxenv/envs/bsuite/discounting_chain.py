@@ -11,14 +11,15 @@ Terminates    with step 100; never with compat="gymnax"
 Time limit    none; set it to 100 with compat="gymnax"
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.canvas import Canvas
+from jaxenv.canvas import GOLD, GREY, INK, ORANGE, PAPER, SILVER, Canvas
 from jaxenv.core import Task, Transition, check_choice
-from jaxenv.envs.bsuite import _chains
 from jaxenv.random import Stream
 
 _REWARD_STEPS = np.array([1, 3, 10, 30, 100], np.int32)
@@ -82,5 +83,26 @@ class DiscountingChain(Task):
         return specs.discrete(len(_REWARD_STEPS), name="action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """Paints the chains from the first step, at the left, to the last, on a logarithmic scale."""
         bonus = jnp.asarray(self.params.mapping_seed, jnp.int32) % len(_REWARD_STEPS)
-        return _chains.discounting(canvas, state.time, state.choice, bonus, _REWARD_STEPS)
+        canvas = canvas.view((0, 10), (0, 10))
+        first, width, end = 2.1, 7.2, float(np.log1p(_REWARD_STEPS[-1]))
+        at = first + width * jnp.minimum(jnp.log1p(state.time.astype(jnp.float32)) / end, 1.0)
+        heights = np.linspace(8.6, 2.0, len(_REWARD_STEPS)).tolist()
+        here = jnp.float32(5.3)
+        for number, (y, step) in enumerate(zip(heights, _REWARD_STEPS.tolist(), strict=True)):
+            chosen = state.choice == number
+            canvas = canvas.path([(0.8, 5.3), (first, y), (first + width, y)], 0.16, SILVER)
+            canvas = canvas.path([(0.8, 5.3), (first, y), (at, y)], 0.24, ORANGE, alpha=chosen)
+            here = jnp.where(chosen, np.float32(y), here)
+            # The reward, and its step above it. A reward that has been paid is hollow.
+            x = first + width * math.log1p(step) / end
+            more = jnp.broadcast_to(bonus == number, state.time.shape)
+            paid = chosen & (state.time >= step)
+            canvas = canvas.disc(x, y, 0.62, GREY).disc(x, y, 0.62, GOLD, more).disc(x, y, 0.46, PAPER, paid)
+            canvas = canvas.text("1", x, y - 0.22, 0.44, INK, align=0.5, alpha=~more)
+            canvas = canvas.text("1.1", x, y - 0.18, 0.36, INK, align=0.5, alpha=more)
+            canvas = canvas.text(str(step), x, y + 0.7, 0.44, GREY, align=0.5)
+        at = jnp.where(state.choice < 0, np.float32(0.8), at)
+        canvas = canvas.disc(0.8, 5.3, 0.3, SILVER).disc(at, here, 0.42, INK).disc(at, here, 0.32, ORANGE)
+        return canvas.text("STEP", 0.4, 0.4, 0.5, GREY).number(state.time, 4.1, 0.4, 0.5, INK, digits=3, align=1)

@@ -16,15 +16,16 @@ As in bsuite the observation lags by one step: the first one is repeated after t
 step memory_length, and the last observation, with time 0, accompanies the reward.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import Canvas
+from jaxenv.canvas import GREY, INK, ORANGE, PAPER, TEAL, WHITE, Canvas
 from jaxenv.core import Task, Transition
-from jaxenv.envs.bsuite import _chains
-from jaxenv.tree import Tree
+from jaxenv.envs.bsuite._chains import draw_steps_left, flips, num_words
 
 
 @tree.struct
@@ -54,12 +55,12 @@ class MemoryChain(Task):
     action_names = ("bit 0", "bit 1")
 
     def initial(self, stream: random.Stream) -> State:
-        first, *words = random.separate_bits(stream, 1 + _chains.num_words(self.num_bits))
+        first, *words = random.separate_bits(stream, 1 + num_words(self.num_bits))
         query = random.high_product(first, jnp.uint32(self.num_bits)).astype(jnp.int32)
         lanes = jnp.zeros_like(query)
-        return State(lanes, _chains.flips(words, self.num_bits), query, lanes, lanes)
+        return State(lanes, flips(words, self.num_bits), query, lanes, lanes)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(new, right=old.right, wrong=old.wrong)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -83,7 +84,7 @@ class MemoryChain(Task):
         bits = jnp.where((shown == 0)[:, None], 2 * state.bits.astype(jnp.float32) - 1, np.float32(0))
         return jnp.concatenate([time_left[:, None], query[:, None], bits], axis=-1)[:, None]
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {"total_perfect": state.right, "total_regret": np.float32(2) * state.wrong.astype(jnp.float32)}
 
     def observation_spec(self) -> specs.Bounded:
@@ -95,4 +96,32 @@ class MemoryChain(Task):
         return specs.discrete(2, name="action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)
+        """Paints the bits, pale while the agent does not see them, with a frame around the queried one."""
+        time, length = state.time, self.params.memory_length
+        canvas = canvas.view((0, 10), (0, 10))
+        # As in the observation, which lags by one step.
+        seen, asked, over = time <= 1, jnp.maximum(time, 1) == length, time > length
+        count = self.num_bits
+        columns = math.ceil(math.sqrt(2 * count)) if count > 4 else count
+        rows = -(-count // columns)
+        side = min(8.8 / columns, 5.0 / rows, 3.4)
+        bright = jnp.where(seen, np.float32(1), np.float32(0.3))
+        known = jnp.where(asked | over, np.float32(1), np.float32(0.3))
+        for number in range(count):
+            row, column = divmod(number, columns)
+            x = 5 + side * (column - (columns - 1) / 2)
+            y = 6.7 - side * (row - (rows - 1) / 2)
+            bit, queried = state.bits[:, number].astype(jnp.float32), (state.query == number).astype(jnp.float32)
+            canvas = canvas.box(x, y, 0.98 * side, 0.98 * side, ORANGE, corner=0.2 * side, alpha=queried * known)
+            canvas = canvas.box(x, y, 0.78 * side, 0.78 * side, PAPER, corner=0.12 * side)
+            canvas = canvas.box(x, y, 0.74 * side, 0.74 * side, INK, corner=0.12 * side, alpha=bright * (1 - bit))
+            canvas = canvas.box(x, y, 0.74 * side, 0.74 * side, TEAL, corner=0.12 * side, alpha=bright * bit)
+            canvas = canvas.number(bit.astype(jnp.int32), x, y - 0.2 * side, 0.4 * side, WHITE, digits=1, align=0.5)
+        for text, colour, shown in (
+            ("SHOWN", TEAL, seen & ~asked),
+            ("HIDDEN", GREY, ~(seen | asked | over)),
+            ("WHICH BIT?", ORANGE, asked),
+            ("ANSWERED", INK, over),
+        ):
+            canvas = canvas.text(text, 5, 2.5, 0.8, colour, align=0.5, alpha=shown)
+        return draw_steps_left(canvas, time, length + 1)

@@ -21,9 +21,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREY, SILVER, Canvas
-from jaxenv.core import Task, Transition, in_small_kernel
+from jaxenv.core import Transition, in_small_kernel
 from jaxenv.envs.classic_control import mountain_car
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -46,19 +45,12 @@ class State:
     total_steps: jax.Array  # of all episodes
 
 
-class MountainCar(Task):
+class MountainCar(mountain_car.Valley):
     """bsuite's car in the valley; the module docstring is the specification."""
 
     params: Params = Params()
-    min_position: float = tree.static(default=-1.2, doc="position of the left wall")
-    max_position: float = tree.static(default=0.6, doc="position of the right end of the road")
-    max_speed: float = tree.static(default=0.07, above=0, doc="bound on the velocity")
     max_steps: int = tree.static(default=1000, low=1, doc="number of steps after which an episode terminates")
     action_names = ("left", "coast", "right")
-    play_fps = 30
-
-    def check(self) -> None:
-        mountain_car.check_road(self)
 
     def initial(self, stream: random.Stream) -> State:
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
@@ -68,7 +60,7 @@ class MountainCar(Task):
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0, 0, 0), (self.params.start_high, 0, 0, 0)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(new, total_steps=old.total_steps)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -79,7 +71,7 @@ class MountainCar(Task):
         ended = (car.position >= self.params.goal_position) | (steps >= self.max_steps)
         return Transition(State(car, steps, state.total_steps + 1), -jnp.ones_like(car.position), terminated=ended)
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {"raw_return": -state.total_steps.astype(jnp.float32)}
 
     def observe(self, state: State) -> jax.Array:
@@ -96,5 +88,5 @@ class MountainCar(Task):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the valley and, at the bottom, a bar for the elapsed steps."""
-        canvas = mountain_car.draw_valley(self, state.car, canvas).view((0, 1), (0, 1))
+        canvas = super().draw(state.car, canvas).view((0, 1), (0, 1))
         return canvas.gauge(state.steps.astype(jnp.float32) / self.max_steps, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)

@@ -20,7 +20,6 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import INK, Canvas
 from jaxenv.core import Task, Transition, check_choice, check_integer
 from jaxenv.envs._arms import Arms
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -58,7 +57,7 @@ class SimpleBandit(Task):
             ranks = jnp.broadcast_to(drawn.astype(np.int32), (*stream.shape, n))
         return State(jnp.asarray(np.linspace(0, 1, n), jnp.float32)[ranks], jnp.zeros(stream.shape, jnp.int32))
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return new if self.compat == "gymnax" else old
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -68,7 +67,7 @@ class SimpleBandit(Task):
         state = State(state.arms, state.total_regret + regret)
         return Transition(state, reward, terminated=jnp.ones(action.shape, bool))
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {"total_regret": state.total_regret.astype(jnp.float32) / self._units}
 
     def observe(self, state: State) -> jax.Array:

@@ -103,22 +103,19 @@ class CartPole(Task):
         canvas = canvas.below(lambda x: 0 * x - 0.42, mix(PAPER, SAND, 0.6)).box(0, -0.42, 99, 0.06, BROWN)
         for end in (-self.position_limit, self.position_limit):
             canvas = canvas.box(end, -0.3, 0.1, 0.3, BROWN, corner=0.03)
-        canvas = draw_angles(canvas, state.x, self.angle_limit, 2 * self.params.length)
-        return draw_cart(canvas, state, self.params.length, ORANGE)
-
-
-def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array, jax.Array]:
-    """Returns the accelerations of cart (m/s^2) and pole (rad/s^2) under ``force`` (N), float32 ``[B]`` each."""
-    sin, cos = sin_cos(state.theta)
-    push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
-    theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))
-    return push - p.polemass_length * theta_acc * cos / p.total_mass, theta_acc
+        return draw_cart(canvas, state, self.angle_limit, self.params.length, ORANGE)
 
 
 def _pushed(state: State, action: jax.Array, p: Params) -> State:
-    """Advances the state by one step of Euler's method."""
-    force = jnp.where(action == 1, p.force, -p.force)
-    x_acc, theta_acc = accelerations(state, force, p)
+    return euler(state, jnp.where(action == 1, p.force, -p.force), p)
+
+
+def euler(state: State, force: jax.Array, p: Params) -> State:
+    """Advances the state by one step of Euler's method under ``force`` (N), float32 ``[B]``."""
+    sin, cos = sin_cos(state.theta)
+    push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
+    theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))
+    x_acc = push - p.polemass_length * theta_acc * cos / p.total_mass
     return State(
         x=state.x + p.tau * state.x_dot,
         x_dot=state.x_dot + p.tau * x_acc,
@@ -130,21 +127,19 @@ def _pushed(state: State, action: jax.Array, p: Params) -> State:
 # --- the picture -----------------------------------------------------------------------------------------------------
 
 
-def draw_angles(canvas: Canvas, x: jax.Array, limit: Any, length: Any) -> Canvas:
-    """Marks the angles up to a limit on both sides of upright."""
-    green, up = mix(PAPER, GREEN, 0.25), math.pi / 2
-    return canvas.sector(x, 0.14, length + 0.12, up - limit, up + limit, green)
+def draw_cart(canvas: Canvas, state: State, limit: Any, half_length: Any, colour: Any) -> Canvas:
+    """Paints the cart, its wheels on the line y = -0.4, and the pole in a colour, with arrows for the velocities.
 
-
-def draw_cart(canvas: Canvas, state: State, half_length: Any, colour: Any) -> Canvas:
-    """Paints the cart, its wheels on the line y = -0.4, and the pole in a colour, with arrows for the velocities."""
+    The angles up to ``limit`` on both sides of upright are marked.
+    """
+    x, y, length, up = state.x, 0.14, 2 * half_length, math.pi / 2
+    canvas = canvas.sector(x, y, length + 0.12, up - limit, up + limit, mix(PAPER, GREEN, 0.25))
     canvas = canvas.box(state.x, -0.08, 1.0, 0.44, INK, corner=0.1)
     for side in (-0.28, 0.28):
         canvas = canvas.disc(state.x + side, -0.27, 0.13, GREY).disc(state.x + side, -0.27, 0.05, PAPER)
-    x, y, length = state.x, 0.14, 2 * half_length
     ahead = jnp.clip(0.2 * state.x_dot, -0.4, 0.4)
     canvas = canvas.arrow(x - ahead, -0.1, x + ahead, -0.1, 0.1, PAPER)
     sin, cos = sin_cos(state.theta)
     canvas = canvas.line(x, y, x + length * sin, y + length * cos, 0.18, colour).disc(x, y, 0.06, PAPER)
-    angle = math.pi / 2 - state.theta
+    angle = up - state.theta
     return canvas.arc(x, y, length + 0.25, angle, angle - 0.2 * state.theta_dot, 0.08, BLUE, arrow=True)

@@ -43,25 +43,30 @@ class State:
 
 
 class Valley(Task):
-    """The road between two hills, which MountainCar and MountainCarContinuous share."""
+    """The road between two hills, which MountainCar, MountainCarContinuous and bsuite's MountainCar share."""
 
     params: Any = None
-    min_position: float = tree.static(default=-1.2)
-    max_position: float = tree.static(default=0.6)
-    max_speed: float = tree.static(default=0.07, above=0)
+    min_position: float = tree.static(default=-1.2, doc="position of the left wall")
+    max_position: float = tree.static(default=0.6, doc="position of the right end of the road")
+    max_speed: float = tree.static(default=0.07, above=0, doc="bound on the velocity")
     play_fps = 30
 
     def check(self) -> None:
-        check_road(self)
+        p, owner = self.params, f"{self}"
+        check_order(owner, "min_position", self.min_position, "max_position", self.max_position, strict=True)
+        road = Range(low=self.min_position, high=self.max_position)
+        road.check(owner, "start_low", p.start_low)
+        road.check(owner, "start_high", p.start_high)
+        check_order(owner, "start_low", p.start_low, "start_high", p.start_high)
 
-    def initial(self, stream: random.Stream) -> State:
+    def initial(self, stream: random.Stream) -> Any:
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         return State(position, jnp.zeros_like(position))
 
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
-    def observe(self, state: State) -> jax.Array:
+    def observe(self, state: Any) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
     def observation_spec(self) -> specs.Bounded:
@@ -69,8 +74,32 @@ class Valley(Task):
         low = np.array([self.min_position, -self.max_speed], np.float32)
         return specs.Bounded((2,), np.float32, low, high, "observation")
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return draw_valley(self, state, canvas)
+    def draw(self, state: Any, canvas: Canvas) -> Canvas:
+        """Paints the road with its left wall, the flag at the goal, and the car with an arrow for its velocity.
+
+        The height of the hill is 0.45 * sin(3 * position), as in Gymnasium's picture.
+        """
+        canvas = canvas.view((self.min_position, self.max_position), (-0.6, 0.8), margin=0.05)
+        canvas = canvas.box(self.min_position - 5, 0.0, 10, 1.2, BROWN)
+        canvas = canvas.below(_height, BROWN)
+        canvas = canvas.below(lambda x: _height(x) - 0.03 * jnp.sqrt(1 + _slope(x) ** 2), mix(PAPER, SAND, 0.6))
+        goal = self.params.goal_position
+        with jax.ensure_compile_time_eval():  # the flag is known while tracing unless lanes have different goals
+            foot = _height(goal)
+            canvas = canvas.line(goal, foot, goal, foot + 0.32, 0.025, INK)
+            canvas = canvas.polygon([(goal, foot + 0.33), (goal, foot + 0.19), (goal + 0.16, foot + 0.26)], GREEN)
+
+        x, y, angle = state.position, _height(state.position), jnp.arctan(_slope(state.position))
+
+        def at(along: Any, up: Any) -> tuple[jax.Array, jax.Array]:
+            across, above = turn(along, up, angle)
+            return x + across, y + above
+
+        canvas = canvas.box(*at(0.0, 0.095), 0.3, 0.09, ORANGE, angle, corner=0.035)
+        canvas = canvas.box(*at(0.0, 0.14), 0.16, 0.12, ORANGE, angle, corner=0.05)
+        for wheel in (-0.085, 0.085):
+            canvas = canvas.disc(*at(wheel, 0.05), 0.055, INK).disc(*at(wheel, 0.05), 0.02, PAPER)
+        return canvas.arrow(*at(-3 * state.velocity, 0.28), *at(3 * state.velocity, 0.28), 0.04, BLUE)
 
 
 class MountainCar(Valley):
@@ -88,17 +117,7 @@ class MountainCar(Valley):
         return specs.discrete(3, name="action")
 
 
-def check_road(env: Any) -> None:
-    """Raises a ``ValueError`` unless left wall, start range and right wall are in increasing order."""
-    p, owner = env.params, f"{env}"
-    check_order(owner, "min_position", env.min_position, "max_position", env.max_position, strict=True)
-    road = Range(low=env.min_position, high=env.max_position)
-    road.check(owner, "start_low", p.start_low)
-    road.check(owner, "start_high", p.start_high)
-    check_order(owner, "start_low", p.start_low, "start_high", p.start_high)
-
-
-def roll(env: Any, state: State, push: jax.Array) -> State:
+def roll(env: Valley, state: State, push: jax.Array) -> State:
     """Moves the car by one step. Its velocity is bounded, and the left wall stops it."""
     _, cos = sin_cos(3 * state.position)
     velocity = state.velocity + push - env.params.gravity * cos
@@ -108,40 +127,12 @@ def roll(env: Any, state: State, push: jax.Array) -> State:
     return State(position, jnp.where(stopped, np.float32(0), velocity))
 
 
-def at_goal(env: Any, state: State) -> jax.Array:
+def at_goal(env: Valley, state: State) -> jax.Array:
     """Returns whether the car is at the goal with sufficient velocity: bool ``[B]``."""
     return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------
-
-
-def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
-    """Paints the road with its left wall, the flag at the goal, and the car with an arrow for its velocity.
-
-    The height of the hill is 0.45 * sin(3 * position), as in Gymnasium's picture.
-    """
-    canvas = canvas.view((env.min_position, env.max_position), (-0.6, 0.8), margin=0.05)
-    canvas = canvas.box(env.min_position - 5, 0.0, 10, 1.2, BROWN)
-    canvas = canvas.below(_height, BROWN)
-    canvas = canvas.below(lambda x: _height(x) - 0.03 * jnp.sqrt(1 + _slope(x) ** 2), mix(PAPER, SAND, 0.6))
-    goal = env.params.goal_position
-    with jax.ensure_compile_time_eval():  # the flag is known while tracing unless lanes have different goals
-        foot = _height(goal)
-        canvas = canvas.line(goal, foot, goal, foot + 0.32, 0.025, INK)
-        canvas = canvas.polygon([(goal, foot + 0.33), (goal, foot + 0.19), (goal + 0.16, foot + 0.26)], GREEN)
-
-    x, y, angle = car.position, _height(car.position), jnp.arctan(_slope(car.position))
-
-    def at(along: Any, up: Any) -> tuple[jax.Array, jax.Array]:
-        across, above = turn(along, up, angle)
-        return x + across, y + above
-
-    canvas = canvas.box(*at(0.0, 0.095), 0.3, 0.09, ORANGE, angle, corner=0.035)
-    canvas = canvas.box(*at(0.0, 0.14), 0.16, 0.12, ORANGE, angle, corner=0.05)
-    for wheel in (-0.085, 0.085):
-        canvas = canvas.disc(*at(wheel, 0.05), 0.055, INK).disc(*at(wheel, 0.05), 0.02, PAPER)
-    return canvas.arrow(*at(-3 * car.velocity, 0.28), *at(3 * car.velocity, 0.28), 0.04, BLUE)
 
 
 def _height(x: Any) -> jax.Array:

@@ -84,14 +84,16 @@ class FourRooms(Task):
             return
         goal, position = np.asarray(p.goal_fixed), np.asarray(p.pos_fixed)
         for name, cells in {"goal_fixed": goal, "pos_fixed": position}.items():
-            if not _all_free(cells):
+            inside = cells.shape[-1] == 2 and np.all((cells >= 0) & (cells < _SIZE))
+            if not inside or np.any(WALLS[cells[..., 0], cells[..., 1]]):
                 raise ValueError(f"{self}: {name} must be the row and column of a free cell, got {cells.tolist()}")
         drawn = self.resample_init_pos or self.resample_goal_pos
         if not drawn and np.any(np.all(goal == position, axis=-1)):
             raise ValueError(f"{self}: goal_fixed and pos_fixed must differ, got {goal.tolist()} for both")
 
     def initial(self, stream: random.Stream) -> State:
-        goal, position = (_lanes(cell, stream.shape) for cell in (self.params.goal_fixed, self.params.pos_fixed))
+        cells = (jnp.asarray(cell) for cell in (self.params.goal_fixed, self.params.pos_fixed))
+        goal, position = (tuple(jnp.broadcast_to(cell[..., i], stream.shape) for i in (0, 1)) for cell in cells)
         if self.resample_goal_pos and self.resample_init_pos:
             first, second = random.separate_bits(stream, 2)
             goal = _free_cell(_below(len(FREE_CELLS), first))
@@ -167,7 +169,7 @@ def _below(count: int, word: jax.Array) -> jax.Array:
     return random.high_product(word, jnp.full_like(word, count))
 
 
-def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _free_cell(index: jax.Array) -> tuple[jax.Array, ...]:
     index = index.astype(jnp.int32)
     position = index
     for start in np.flatnonzero(_JUMPS).tolist():
@@ -175,7 +177,7 @@ def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
     return position // _SIZE, position % _SIZE
 
 
-def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+def _other_cell(word: jax.Array, taken: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     """Returns a uniform free cell other than ``taken``: one of all but the last, which stands in for ``taken``."""
     row, column = _free_cell(_below(len(FREE_CELLS) - 1, word))
     collides = (row == taken[0]) & (column == taken[1])
@@ -187,14 +189,3 @@ def _plane(row: jax.Array, column: jax.Array) -> jax.Array:
     """Returns a map that is true at the given cell only, bool ``[B, 13, 13]``."""
     lines = np.arange(_SIZE, dtype=np.int32)[None]
     return (row[:, None] == lines)[:, :, None] & (column[:, None] == lines)[:, None, :]
-
-
-def _lanes(cell: Any, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """Returns row and column, each ``[B]``, of a cell ``[2]`` or of one cell per lane ``[B, 2]``."""
-    cell = jnp.asarray(cell)
-    return jnp.broadcast_to(cell[..., 0], shape), jnp.broadcast_to(cell[..., 1], shape)
-
-
-def _all_free(cells: np.ndarray) -> bool:
-    inside = np.all((cells >= 0) & (cells < _SIZE))
-    return cells.shape[-1] == 2 and bool(inside) and not np.any(WALLS[cells[..., 0], cells[..., 1]])

@@ -38,11 +38,8 @@ class GaussianBandit(Bandit):
     """A safe and a risky arm; the module docstring is the specification."""
 
     params: Any = Params()
+    num_actions = 2
     action_names = ("safe arm", "risky arm")
-
-    @property
-    def num_actions(self) -> int:
-        return 2
 
     def arms(self, stream: random.Stream) -> jax.Array:
         risky = self.params.mean_mu + self.params.sigma_p * random.normal(stream)

@@ -27,7 +27,6 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import Task, Transition, toward
 from jaxenv.envs import _drawing
-from jaxenv.envs._drawing import floor
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 
 
@@ -77,8 +76,21 @@ class MetaMaze(Task):
         return State(centre, centre, *goal, lanes, jnp.zeros(stream.shape, jnp.float32), lanes)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
+        p = self.params
         elsewhere = _other_cell(random.bits(stream), (state.goal_row, state.goal_column), self.maze_size)
-        state, at_goal = _advance(state, action, elsewhere, self.maze_size, self.params)
+        row, column = state.row + toward(action, 2, 0), state.column + toward(action, 1, 3)
+        blocked = _is_wall(row, column, self.maze_size)
+        row, column = jnp.where(blocked, state.row, row), jnp.where(blocked, state.column, column)
+        at_goal = (row == state.goal_row) & (column == state.goal_column)
+        reward = jnp.where(at_goal, p.reward, 0.0) + jnp.where(blocked, p.punishment, 0.0)
+        state = tree.rebuild(
+            state,
+            row=jnp.where(at_goal, elsewhere[0], row),
+            column=jnp.where(at_goal, elsewhere[1], column),
+            last_action=action,
+            last_reward=reward.astype(jnp.float32),
+            time=state.time + 1,
+        )
         return Transition(state, state.last_reward, jnp.zeros_like(at_goal), {"goal_reached": at_goal})
 
     def observe(self, state: State) -> jax.Array:
@@ -109,29 +121,9 @@ class MetaMaze(Task):
         seen = jnp.maximum(jnp.abs(rows - row), jnp.abs(columns - column)) <= self.rf_size // 2
         things = jnp.where((rows == goal_row) & (columns == goal_column), np.int32(1), np.int32(0))
         things = jnp.where((rows == row) & (columns == column), np.int32(2), things)
-        canvas = canvas.fill(NIGHT).tiles(walls, [floor, _drawing.wall])
+        canvas = canvas.fill(NIGHT).tiles(walls, [_drawing.floor, _drawing.wall])
         canvas = canvas.tiles(seen.astype(jnp.int32), [None, _drawing.sight])
         return canvas.tiles(things, [None, _drawing.hidden_goal, _drawing.walker])
-
-
-def _advance(
-    state: State, action: jax.Array, elsewhere: tuple[jax.Array, jax.Array], size: int, p: Params
-) -> tuple[State, jax.Array]:
-    """Returns the next state, and whether the goal was reached; the agent then moves to ``elsewhere``."""
-    row, column = state.row + toward(action, 2, 0), state.column + toward(action, 1, 3)
-    blocked = _is_wall(row, column, size)
-    row, column = jnp.where(blocked, state.row, row), jnp.where(blocked, state.column, column)
-    at_goal = (row == state.goal_row) & (column == state.goal_column)
-    reward = jnp.where(at_goal, p.reward, 0.0) + jnp.where(blocked, p.punishment, 0.0)
-    after = tree.rebuild(
-        state,
-        row=jnp.where(at_goal, elsewhere[0], row),
-        column=jnp.where(at_goal, elsewhere[1], column),
-        last_action=action,
-        last_reward=reward.astype(jnp.float32),
-        time=state.time + 1,
-    )
-    return after, at_goal
 
 
 def _is_wall(row: jax.Array, column: jax.Array, size: int) -> jax.Array:

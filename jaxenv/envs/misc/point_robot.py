@@ -98,8 +98,18 @@ class PointRobot(Task):
         )
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        start = random.separate_uniforms(stream, 2) if self._respawns and not self.center_init else ()
-        return self._advance(state, action, self._start(start, jnp.zeros_like(state.x)))
+        action = clip(action, -self.max_force, self.max_force)
+        x, y = state.x + action[:, 0], state.y + action[:, 1]
+        from_x, from_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
+        distance = _length(state.goal_x - from_x, state.goal_y - from_y)
+        reached = distance <= self.params.goal_radius
+        reward = -distance if self.dense_reward else reached.astype(jnp.float32)
+        if self._respawns:
+            fractions = () if self.center_init else random.separate_uniforms(stream, 2)
+            start_x, start_y = self._start(fractions, jnp.zeros_like(x))
+            x, y = jnp.where(reached, start_x, x), jnp.where(reached, start_y, y)
+        state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
+        return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
 
     def observe(self, state: State) -> jax.Array:
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
@@ -122,19 +132,6 @@ class PointRobot(Task):
             return origin, origin
         radius, angle = fractions
         return _polar(self.params.circle_radius * radius, math.pi * angle)
-
-    def _advance(self, state: State, action: jax.Array, start: tuple[jax.Array, jax.Array]) -> Transition:
-        """Takes one step; with ``respawn`` an agent at the goal moves to ``start``."""
-        action = clip(action, -self.max_force, self.max_force)
-        x, y = state.x + action[:, 0], state.y + action[:, 1]
-        from_x, from_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
-        distance = _length(state.goal_x - from_x, state.goal_y - from_y)
-        reached = distance <= self.params.goal_radius
-        reward = -distance if self.dense_reward else reached.astype(jnp.float32)
-        if self._respawns:
-            x, y = jnp.where(reached, start[0], x), jnp.where(reached, start[1], y)
-        state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
-        return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the half-circle of goals, the goal's disc, the agent with its last action, and the elapsed time."""

@@ -141,7 +141,7 @@ class Pong(Task):
             | _bit(2, entry == 0)
             | _bit(3, entry == 3 * (self.width - 1))
         )
-        image = flat_in_own_kernels(_image, in_row[:, :, None], in_entry[:, None])
+        image = flat_in_own_kernels(lambda row, entry: (row & entry) != 0, in_row[:, :, None], in_entry[:, None])
         return image.reshape(-1, self.height, self.width, 3)
 
     def observation_spec(self) -> specs.Bounded:
@@ -187,11 +187,6 @@ class Pong(Task):
             canvas = canvas.box(column, at(paddle), 1, 2 * reach + 1, colour, corner=0.4)
         canvas = canvas.disc(state.last_column + 0.5, at(state.last_row), 0.5, SILVER, alpha=0.4)
         return canvas.disc(state.column + 0.5, at(state.row), 0.8, WHITE)
-
-
-def _image(in_row: jax.Array, in_entry: jax.Array) -> jax.Array:
-    """Returns the image, bool ``[B, height, 3 * width]``, from the bits of its rows and entries."""
-    return (in_row & in_entry) != 0
 
 
 def _bit(number: int, mask: jax.Array | np.ndarray) -> jax.Array:

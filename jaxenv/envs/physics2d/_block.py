@@ -49,11 +49,6 @@ def corners_of_box(box: Box) -> tuple[Vector, ...]:
     return (box.right, box.low), (box.right, box.high), (box.left, box.high), (box.left, box.low)
 
 
-def diagonal(box: Box) -> tuple[Vector, Vector]:
-    """Returns the segment with the same bounding box."""
-    return (box.left, box.low), (box.right, box.high)
-
-
 def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
     """Returns the manifold of a box and a polygon, whose centroid is ``centre`` in the coordinates of its body."""
     points = corners_of_box(box)
@@ -80,16 +75,9 @@ def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) ->
     first, second = jnp.where(on_body, opposed_side, opposed), jnp.where(on_body, after[1], after[0])
     keys = [feature_key(index, i, FACE, VERTEX) for i in (first, second)]
     next_face, next_side = following(face, corners.count), following(side, np.int32(len(points)))
-    reference = Reference(
-        on_body,
-        face,
-        (
-            vector.where(on_body, pick(face, vertices), pick(side, points)),
-            vector.where(on_body, pick(next_face, vertices), pick(next_side, points)),
-        ),
-        (index, jnp.where(on_body, next_face, next_side)),
-        out,
-    )
+    start = vector.where(on_body, pick(face, vertices), pick(side, points))
+    end = vector.where(on_body, pick(next_face, vertices), pick(next_side, points))
+    reference = Reference(on_body, face, (start, end), (index, jnp.where(on_body, next_face, next_side)), out)
     return clipped(near, reference, incident, keys, transform, corners, TOTAL_RADIUS)
 
 

@@ -26,7 +26,7 @@ from jaxenv.envs.physics2d._rows import in_blocks
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
 from jaxenv.envs.physics2d._settings import LINEAR_SLOP, MAX_SUB_STEPS, TOI_BAUMGARTE, VELOCITY_ITERATIONS
-from jaxenv.envs.physics2d._vector import Transform, pick, smallest
+from jaxenv.envs.physics2d._vector import Transform, apart, entry, pick, smallest, together
 
 _POSITION_ITERATIONS = 20
 _EVENTS = 20
@@ -220,8 +220,7 @@ def _in_order(manifold: Manifold, touches: Array, rank: Array) -> tuple[Manifold
     num = min(size, _MOST)
     sources = [jnp.sum(jnp.where(place == k, index, 0), axis=0, dtype=jnp.int32) for k in range(num)]
     used = jnp.sum(touches, axis=0, dtype=jnp.int32)
-    each = tuple(jax.tree.map(lambda x, k=k: x[k], manifold) for k in range(size))
-    return in_one_kernel(_chosen, each, sources, used)
+    return in_one_kernel(_chosen, apart(manifold, size), sources, used)
 
 
 def _chosen(manifolds: Sequence[Manifold], sources: Sequence[Any], used: Any) -> tuple[Manifold, ...]:
@@ -233,14 +232,14 @@ def _solve_positions(
     scene: Scene, body: Array, manifolds: tuple[Manifold, ...], more: Array, pose: Triple, go: Array
 ) -> Triple:
     """Returns poses of the rows ``go`` after iterations on positions; ``more`` manifolds are solved one by one."""
-    together, later = manifolds[:_TOGETHER], _stacked(manifolds[_TOGETHER:])
+    first, later = manifolds[:_TOGETHER], together(manifolds[_TOGETHER:])
 
     def step(carry: Any) -> Any:
         count, done, pose = carry
-        moving = in_one_kernel(_position_iteration, scene, body, together, done, jnp.zeros_like(pose[0]), pose)
+        moving = in_one_kernel(_position_iteration, scene, body, first, done, jnp.zeros_like(pose[0]), pose)
 
         def one(s: Array, moving: tuple[Array, Triple]) -> tuple[Array, Triple]:
-            return in_one_kernel(_position_iteration, scene, body, (_entry(later, s),), done, *moving)
+            return in_one_kernel(_position_iteration, scene, body, (entry(later, s),), done, *moving)
 
         least, pose = lax.fori_loop(0, more, one, moving) if later else moving
         return count + 1, done | (least >= np.float32(-1.5) * LINEAR_SLOP), pose
@@ -268,15 +267,15 @@ def _solve_velocities(
     constraints = in_one_kernel(_prepare, scene, row.body, manifolds, pose)
     zero = jnp.zeros_like(pose[0])
     pushes = (Impulses((zero, zero), (zero, zero)),) * len(constraints)
-    together, later = constraints[:_TOGETHER], _stacked(constraints[_TOGETHER:])
+    first, later = constraints[:_TOGETHER], together(constraints[_TOGETHER:])
 
     def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         count, _, velocity, pushes, rest = carry
-        changed, velocity, pushes = in_one_kernel(_velocity_iteration, scene, row.body, together, go, velocity, pushes)
+        changed, velocity, pushes = in_one_kernel(_velocity_iteration, scene, row.body, first, go, velocity, pushes)
 
         def one(s: Array, moving: tuple[Array, Triple, Impulses]) -> tuple[Array, Triple, Impulses]:
             changed, velocity, rest = moving
-            constraint, push = _entry((later, rest), s)
+            constraint, push = entry((later, rest), s)
             state = (constraint,), go, velocity, (push,)
             now, velocity, (push,) = in_one_kernel(_velocity_iteration, scene, row.body, *state)
             write = functools.partial(lax.dynamic_update_index_in_dim, index=s, axis=0)
@@ -286,17 +285,8 @@ def _solve_velocities(
             changed, velocity, rest = lax.fori_loop(0, more, one, (changed, velocity, rest))
         return count + 1, changed, velocity, pushes, rest
 
-    start = (np.int32(0), jnp.ones_like(go), row.velocity, pushes[:_TOGETHER], _stacked(pushes[_TOGETHER:]))
+    start = (np.int32(0), jnp.ones_like(go), row.velocity, pushes[:_TOGETHER], together(pushes[_TOGETHER:]))
     return lax.while_loop(lambda c: (c[0] < VELOCITY_ITERATIONS) & jnp.any(c[1]), step, start)[2]
-
-
-def _stacked(values: Sequence[Any]) -> Any:
-    """Stacks trees of arrays ``[R]`` to one of ``[S, R]``; None if there is none."""
-    return jax.tree.map(lambda *x: jnp.stack(x), *values) if values else None
-
-
-def _entry(values: Any, s: Array) -> Any:
-    return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
 def _prepare(scene: Scene, body: Array, manifolds: Sequence[Manifold], pose: Triple) -> tuple[contact.Constraint, ...]:

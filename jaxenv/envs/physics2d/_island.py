@@ -22,20 +22,12 @@ from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold
 from jaxenv.envs.physics2d._settings import BAUMGARTE, LINEAR_SLOP, MAX_ROTATION, MAX_TRANSLATION
 from jaxenv.envs.physics2d._slots import Slots
-from jaxenv.envs.physics2d._vector import Transform, pick
+from jaxenv.envs.physics2d._vector import Transform, apart, entry, pick, together
 
 _AT_ONCE = 3  # iterations on velocities in one kernel; more run faster and compile slower
 _AT_ONCE_SHARED = 2  # the same where contacts share slots; jaxlib 0.10.2 never leaves a kernel of three with 64 lanes
 
 Hinges: TypeAlias = tuple[_revolute.Constraint, ...]
-
-
-@tree.struct
-class Motors:
-    """The motors of the joints, one entry per joint: numbers, or arrays ``[B]``."""
-
-    speeds: tuple[Any, ...]  # rad/s
-    bounds: tuple[Any, ...]  # the largest impulse in a step, N m s
 
 
 @tree.struct
@@ -45,8 +37,9 @@ class Start:
     poses: Triples  # one per body, [B]
     velocities: Triples
     joints: tuple[JointImpulses, ...]
-    motors: Motors
-    slots: Slots | None  # None without ground
+    speeds: tuple[Any, ...]  # of the joints' motors, rad/s: numbers, or arrays [B]
+    bounds: tuple[Any, ...]  # their largest impulses in a step, N m s
+    slots: Slots | None = None  # None without ground
 
 
 @tree.struct
@@ -83,11 +76,11 @@ class Solver:
         Contacts are solved together with the joints in one kernel, or one by one up to the largest number in a lane.
         """
         island, slots = self._island(start, one_by_one), start.slots
-        island = self._solve_velocities(island, slots, start.motors)
+        island = self._solve_velocities(island, start)
         poses, velocities = in_one_kernel(_moved, dt, start.poses, island.bodies)
         poses, solved = self._solve_positions(island, slots, poses)
-        together = jax.tree.map(lambda *x: jnp.stack(x), *island.pushes) if island.pushes else None
-        return End(poses, velocities, island.joints, island.later if one_by_one else together, solved)
+        impulses = island.later if one_by_one else together(island.pushes)
+        return End(poses, velocities, island.joints, impulses, solved)
 
     def _island(self, start: Start, one_by_one: bool) -> _Island:
         """Constraints at the poses of the bodies, and velocities after warm starting."""
@@ -97,9 +90,9 @@ class Solver:
         pushes: tuple[Impulses, ...] = ()
         if slots is not None:
             contacts, kick = in_one_kernel(self._prepare, slots.body, start.poses, slots.manifold, slots.impulses)
-            every = range(slots.manifold.count.shape[0])
-            owners, kicks = _owners(slots), tuple(_slot_entry(kick, s) for s in every)
-            pushes = () if one_by_one else tuple(_slot_entry(slots.impulses, s) for s in every)
+            num = slots.manifold.count.shape[0]
+            owners, kicks = _owners(slots), apart(kick, num)
+            pushes = () if one_by_one else apart(slots.impulses, num)
             later = slots.impulses if one_by_one else None
         angles = tuple(pose[2] for pose in start.poses)
         bodies, kept, hinges = in_one_kernel(self._start, angles, start.velocities, start.joints, owners, kicks)
@@ -133,24 +126,23 @@ class Solver:
             kept.append(impulses)
         return tuple(bodies), tuple(kept), tuple(hinges)
 
-    def _solve_velocities(self, island: _Island, slots: Any, motors: Motors) -> _Island:
+    def _solve_velocities(self, island: _Island, start: Start) -> _Island:
         """Returns the island after all iterations on velocities."""
+        slots: Any = start.slots
         at_once = 1 if island.later is not None else _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
 
         def step(_: Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
             bodies, joints, pushes, later = moving
             owners = _owners(slots) if pushes else ()
-            together = [_slot_entry(island.contacts, s) for s in range(len(pushes))]
-            bodies, joints, pushes = in_one_kernel(
-                self._velocity_iterations, at_once, bodies, joints, pushes, island.hinges, owners, together, motors
-            )
+            given = island.hinges, owners, apart(island.contacts, len(pushes)), start.speeds, start.bounds
+            bodies, joints, pushes = in_one_kernel(self._velocity_iterations, at_once, bodies, joints, pushes, *given)
             if later is not None:
                 bodies, later = lax.fori_loop(0, jnp.max(slots.used), one, (bodies, later))
             return bodies, joints, pushes, later
 
         def one(s: Array, moving: tuple[Triples, Impulses]) -> tuple[Triples, Impulses]:
             bodies, later = moving
-            body, constraint, push = _slot_entry((slots.body, island.contacts, later), s)
+            body, constraint, push = entry((slots.body, island.contacts, later), s)
             bodies, push = in_one_kernel(self._one_velocity, bodies, body, constraint, push)
             write = functools.partial(lax.dynamic_update_index_in_dim, index=s, axis=0)
             return bodies, jax.tree.map(write, later, push)
@@ -167,33 +159,28 @@ class Solver:
         pushes: Any,
         hinges: Hinges,
         owners: tuple[Any, ...],
-        contacts: list[_contact.Constraint],
-        motors: Motors,
+        contacts: Sequence[_contact.Constraint],
+        speeds: tuple[Any, ...],
+        bounds: tuple[Any, ...],
     ) -> tuple[Any, ...]:
+        """Iterates on the joints of ``hinges``, all or none, and on the contacts of ``owners``."""
         bodies, joints, pushes = list(bodies), list(joints), list(pushes)
         for _ in range(num):
-            for j, solver in enumerate(self.hinges):
+            for j, hinge in enumerate(hinges):
+                solver = self.hinges[j]
                 joints[j], (bodies[solver.a], bodies[solver.b]) = solver.solve_velocity(
-                    hinges[j], joints[j], (bodies[solver.a], bodies[solver.b]), motors.speeds[j], motors.bounds[j]
+                    hinge, joints[j], (bodies[solver.a], bodies[solver.b]), speeds[j], bounds[j]
                 )
             for k, (body, constraint) in enumerate(zip(owners, contacts, strict=True)):
-                pushes[k] = self._velocity(bodies, body, constraint, pushes[k])
+                masses, velocity = _contact.masses_of(self.scene, body), self._body_entry(body, bodies)
+                pushes[k], velocity = _contact.solve_velocity(constraint, pushes[k], velocity, masses)
+                self._put(bodies, body, velocity)
         return tuple(bodies), tuple(joints), tuple(pushes)
 
-    def _one_velocity(
-        self, bodies: Any, body: Array, constraint: _contact.Constraint, push: Impulses
-    ) -> tuple[Triples, Impulses]:
+    def _one_velocity(self, bodies: Any, body: Array, contact: Any, push: Impulses) -> tuple[Triples, Impulses]:
         """Returns bodies and impulses after an iteration of one contact."""
-        bodies = list(bodies)
-        push = self._velocity(bodies, body, constraint, push)
-        return tuple(bodies), push
-
-    def _velocity(self, bodies: list[Triple], body: Any, constraint: _contact.Constraint, push: Impulses) -> Impulses:
-        """Returns the impulses after an iteration of one contact, and replaces the velocity of its body."""
-        masses = _contact.masses_of(self.scene, body)
-        push, velocity = _contact.solve_velocity(constraint, push, self._body_entry(body, bodies), masses)
-        self._put(bodies, body, velocity)
-        return push
+        bodies, _, (push,) = self._velocity_iterations(1, bodies, (), (push,), (), (body,), (contact,), (), ())
+        return bodies, push
 
     def _solve_positions(self, island: _Island, slots: Any, poses: Triples) -> tuple[Triples, Array]:
         """Returns poses after iterations until the errors are small enough, and whether they are, bool ``[B]``."""
@@ -201,15 +188,15 @@ class Solver:
         def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             count, done, poses = carry
             if island.later is None:
-                owners = _owners(slots) if island.pushes else ()
-                manifolds = [_slot_entry(slots.manifold, s) for s in range(len(island.pushes))]
+                num = len(island.pushes)
+                owners, manifolds = (_owners(slots), apart(slots.manifold, num)) if num else ((), ())
                 moving = in_one_kernel(self._position_iteration, done, poses, island.hinges, owners, manifolds)
                 return count + 1, *moving
             good, moved = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
             return count + 1, *in_one_kernel(self._joint_positions, done, poses, good, moved, island.hinges)
 
         def one(s: Array, moving: tuple[Array, Triples]) -> tuple[Array, Triples]:
-            body, manifold = _slot_entry((slots.body, slots.manifold), s)
+            body, manifold = entry((slots.body, slots.manifold), s)
             return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
 
         start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
@@ -219,7 +206,7 @@ class Solver:
         return poses, solved
 
     def _position_iteration(
-        self, done: Array, poses: Triples, hinges: Hinges, owners: tuple[Any, ...], manifolds: list[Manifold]
+        self, done: Array, poses: Triples, hinges: Hinges, owners: tuple[Any, ...], manifolds: Any
     ) -> tuple[Array, Triples]:
         good, moved = self._contact_positions(done | True, poses, owners, manifolds)
         return self._joint_positions(done, poses, good, moved, hinges)
@@ -259,37 +246,25 @@ class Solver:
             bodies[i] = jax.tree.map(lambda new, old, i=i: jnp.where(body == i, new, old), value, bodies[i])
 
 
-def _slot_entry(values: Any, s: Any) -> Any:
-    """Returns the entry of slot ``s``, a number or an int32 scalar."""
-    if isinstance(s, int):
-        return jax.tree.map(lambda x: x[s], values)
-    return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
-
-
 def _owners(slots: Any) -> tuple[Any, ...]:
     """Returns the bodies of the contacts: numbers, or int32 ``[B]``."""
     if isinstance(slots.body, np.ndarray):
         return tuple(slots.body[:, 0].tolist())
-    return tuple(_slot_entry(slots.body, s) for s in range(slots.body.shape[0]))
+    return apart(slots.body, slots.body.shape[0])
 
 
 def _moved(time: np.float32, poses: Triples, velocities: Triples) -> tuple[Any, ...]:
     """Returns the poses after the step without corrections, and the velocities within Box2D's limits."""
-    velocities = tuple(_limited(v, time) for v in velocities)
-    pairs = zip(poses, velocities, strict=True)
-    return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
+    limited = []
+    for vx, vy, w in velocities:
+        length = time * jnp.sqrt(vx * vx + vy * vy)
+        scale = jnp.where(length > MAX_TRANSLATION, MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION), 1)
+        turn = time * jnp.abs(w)
+        slower = jnp.where(turn > MAX_ROTATION, MAX_ROTATION / jnp.maximum(turn, MAX_ROTATION), 1)
+        limited.append((vx * scale, vy * scale, w * slower))
+    pairs = zip(poses, limited, strict=True)
+    return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), tuple(limited)
 
 
-def _limited(velocity: Triple, dt: np.float32) -> Triple:
-    """Limits velocities so that a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
-    vx, vy, w = velocity
-    length = dt * jnp.sqrt(vx * vx + vy * vy)
-    scale = jnp.where(length > MAX_TRANSLATION, MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION), 1)
-    turn = dt * jnp.abs(w)
-    return vx * scale, vy * scale, w * jnp.where(turn > MAX_ROTATION, MAX_ROTATION / jnp.maximum(turn, MAX_ROTATION), 1)
-
-
-@functools.lru_cache(maxsize=64)
-def solver_of(scene: Scene) -> Solver:
-    """Returns the solver of a scene, the same at every call, so that its kernels are traced once."""
-    return Solver(scene)
+# The same solver at every call with a scene, so that its kernels are traced once.
+solver_of = functools.lru_cache(maxsize=64)(Solver)

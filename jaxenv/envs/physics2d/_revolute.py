@@ -39,15 +39,6 @@ class Constraint:
     at_upper: Any
 
 
-@tree.struct
-class _System:
-    """Values derived from a constraint. Cheaper to recompute than to load."""
-
-    inverse_2: tuple[Any, ...]  # 11, 12, 22 of the inverse of the symmetric 2 x 2 system of the hinge
-    inverse_3: tuple[Any, ...]  # 11, 12, 13, 22, 23, 33 of the hinge with its limit
-    coupling: Vector  # k13 and k23
-
-
 class Solver:
     """The joint ``joint`` of a scene: constants as NumPy scalars, and the solver's functions."""
 
@@ -74,7 +65,11 @@ class Solver:
         kept = jnp.where(at_lower, jnp.maximum(old.limit, 0), jnp.where(at_upper, jnp.minimum(old.limit, 0), 0))
         return Constraint(arm_a, arm_b, at_lower, at_upper), JointImpulses(old.x, old.y, kept, old.motor)
 
-    def _system(self, c: Constraint) -> _System:
+    def _system(self, c: Constraint) -> tuple[tuple[Any, ...], tuple[Any, ...], Vector]:
+        """Returns the inverses of two symmetric systems, and k13 and k23. Cheaper to recompute than to load.
+
+        11, 12, 22 of the hinge; 11, 12, 13, 22, 23, 33 of the hinge with its limit.
+        """
         arm_a, arm_b = c.arm_a, c.arm_b
         inertia_a, inertia_b = self.inertias
         k11, k12, k22 = self._hinge(arm_a, arm_b)
@@ -86,7 +81,7 @@ class Solver:
         of_three = 1 / (k11 * c11 + k12 * c12 + k13 * c13)
         rest = k11 * k33 - k13 * k13, k12 * k13 - k11 * k23, k11 * k22 - k12 * k12
         inverse_3 = tuple(of_three * c for c in (c11, c12, c13, *rest))
-        return _System((of_two * k22, -of_two * k12, of_two * k11), inverse_3, (k13, k23))
+        return (of_two * k22, -of_two * k12, of_two * k11), inverse_3, (k13, k23)
 
     def apply(self, c: Constraint, impulses: JointImpulses, velocities: Two) -> Two:
         """Returns the velocities of the two bodies after impulses."""
@@ -104,7 +99,7 @@ class Solver:
 
         ``speed`` is the motor's target (rad/s), ``bound`` its largest impulse in a step.
         """
-        system = self._system(c)
+        (j11, j12, j22), (i11, i12, i13, i22, i23, i33), coupling = self._system(c)
         (ax, ay, aw), (bx, by, bw) = velocities
         motor = clip(total.motor - self.motor_mass * (bw - aw - speed), -bound, bound) - total.motor
         aw, bw = aw - self.inertias[0] * motor, bw + self.inertias[1] * motor
@@ -112,14 +107,12 @@ class Solver:
         error_x = bx - bw * c.arm_b[1] - ax + aw * c.arm_a[1]
         error_y = by + bw * c.arm_b[0] - ay - aw * c.arm_a[0]
         error_w = bw - aw
-        i11, i12, i13, i22, i23, i33 = system.inverse_3
         limit = -(i13 * error_x + i23 * error_y + i33 * error_w)
         after = total.limit + limit
         holds = (c.at_lower & (after >= 0)) | (c.at_upper & (after <= 0))
         # Where the limit no longer holds, its impulse is removed and only the hinge is solved.
         back = jnp.where(c.at_lower | c.at_upper, total.limit, 0)
-        rest_x, rest_y = back * system.coupling[0] - error_x, back * system.coupling[1] - error_y
-        j11, j12, j22 = system.inverse_2
+        rest_x, rest_y = back * coupling[0] - error_x, back * coupling[1] - error_y
         x = jnp.where(holds, -(i11 * error_x + i12 * error_y + i13 * error_w), j11 * rest_x + j12 * rest_y)
         y = jnp.where(holds, -(i12 * error_x + i22 * error_y + i23 * error_w), j12 * rest_x + j22 * rest_y)
         change = JointImpulses(x, y, jnp.where(holds, limit, -back), motor)

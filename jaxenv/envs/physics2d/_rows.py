@@ -1,7 +1,7 @@
 """Runs computations on the few rows of a batch that need them, a block of rows at a time."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ _BLOCK = 64  # rows computed at a time
 def in_blocks(function: Callable[[Any, T], T], live: Array, given: Any, values: T) -> T:
     """Replaces the ``live`` rows, bool ``[R]``, of ``values`` by ``function(given, values)`` of these rows.
 
-    Both are trees of arrays ``[..., R]``, float32, int32 or bool.
+    Both are trees of arrays ``[..., R]`` that can be `packed`.
     """
     total = live.shape[0]
     num = jnp.sum(live, dtype=jnp.int32)
@@ -28,19 +28,18 @@ def in_blocks(function: Callable[[Any, T], T], live: Array, given: Any, values: 
     every = jnp.arange(slots, dtype=jnp.int32)
     # Sorted, the indices of live rows come first. A running sum would be ten kernels.
     index = lax.sort(jnp.where(jnp.pad(live, (0, slots - total)), every, jnp.int32(total)))
-    packed, unpack = _packed(values)
-    still, unpack_still = _packed(given)
+    moving, still = packed(values), packed(given)
 
     def block(carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
-        done, packed = carry
+        done, moving = carry
         here = lax.dynamic_slice(index, (done,), (size,))
-        these = unpack_still([jnp.take(x, here, axis=1, mode="clip") for x in still])
-        old = unpack([jnp.take(x, here, axis=1, mode="clip") for x in packed])
-        new, _ = _packed(function(*_read_once((these, old))))
-        packed = [x.at[:, here].set(y, mode="drop") for x, y in zip(packed, new, strict=True)]
-        return done + np.int32(size), packed
+        these = unpacked([jnp.take(x, here, axis=1, mode="clip") for x in still], given)
+        old = unpacked([jnp.take(x, here, axis=1, mode="clip") for x in moving], values)
+        new = packed(function(*_read_once((these, old))))
+        moving = [x.at[:, here].set(y, mode="drop") for x, y in zip(moving, new, strict=True)]
+        return done + np.int32(size), moving
 
-    return unpack(lax.while_loop(lambda c: c[0] < num, block, (jnp.int32(0), packed))[1])
+    return unpacked(lax.while_loop(lambda c: c[0] < num, block, (jnp.int32(0), moving))[1], values)
 
 
 def _read_once(values: T) -> T:
@@ -55,25 +54,29 @@ def _same(values: list[Array]) -> list[Array]:
     return values
 
 
-def _packed(values: Any) -> tuple[list[Array], Callable[..., Any]]:
-    """Packs arrays ``[..., R]`` into one of float32 and one of int32, ``[C, R]``; also returns the inverse.
+def packed(values: Any) -> list[Array]:
+    """Packs arrays ``[..., R]``, float32, int32 or bool, into one of float32 and one of int32, ``[C, R]``.
 
     Gathers and scatters of two arrays compile and run faster than of many.
     """
-    leaves, structure = tree.flatten(values)
-    shapes, kinds = [x.shape[:-1] for x in leaves], [x.dtype for x in leaves]
-    real = [jnp.issubdtype(kind, jnp.floating) for kind in kinds]
+    kinds: tuple[list[Array], list[Array]] = ([], [])
+    for x in tree.flatten(values)[0]:
+        kinds[_kind(x)].append(x.reshape(-1, x.shape[-1]))
+    reals, integers = kinds
+    return [jnp.concatenate(reals), jnp.concatenate([x.astype(jnp.int32) for x in integers])]
 
-    def together(wanted: bool, kind: type[Any]) -> Array:
-        chosen = [x for x, r in zip(leaves, real, strict=True) if r == wanted]
-        return jnp.concatenate([x.reshape(-1, x.shape[-1]).astype(kind) for x in chosen])
 
-    def unpack(packed: list[Array]) -> Any:
-        out, at = [], [0, 0]
-        for shape, kind, r in zip(shapes, kinds, real, strict=True):
-            source, size, first = packed[int(not r)], math.prod(shape), at[int(not r)]
-            out.append(source[first : first + size].reshape(*shape, source.shape[-1]).astype(kind))
-            at[int(not r)] += size
-        return structure.unflatten(out)
+def unpacked(columns: Sequence[Array], like: Any) -> Any:
+    """Returns the tree that was `packed`; ``like`` is one of the same structure, shapes but for R, and dtypes."""
+    leaves, structure = tree.flatten(like)
+    out, at = [], [0, 0]
+    for x in leaves:
+        kind, shape = _kind(x), x.shape[:-1]
+        end = at[kind] + math.prod(shape)
+        out.append(columns[kind][at[kind] : end].reshape(*shape, columns[kind].shape[-1]).astype(x.dtype))
+        at[kind] = end
+    return structure.unflatten(out)
 
-    return [together(True, jnp.float32), together(False, jnp.int32)], unpack
+
+def _kind(x: Any) -> int:
+    return 0 if jnp.issubdtype(x.dtype, jnp.floating) else 1

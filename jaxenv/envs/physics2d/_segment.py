@@ -76,14 +76,9 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
 
     # The incident face: the face of the polygon most opposed to the edge's normal, or the edge itself.
     after_opposed, after_face = following(opposed, corners.count), following(face, corners.count)
-    incident = [
-        vector.where(on_body, first, pick(opposed, vertices)),
-        vector.where(on_body, second, pick(after_opposed, vertices)),
-    ]
-    keys = [
-        jnp.where(on_body, feature_key(0, face, VERTEX, FACE), feature_key(0, opposed, FACE, VERTEX)),
-        jnp.where(on_body, feature_key(0, face, VERTEX, FACE), feature_key(0, after_opposed, FACE, VERTEX)),
-    ]
+    ends = (first, opposed), (second, after_opposed)
+    incident = [vector.where(on_body, end, pick(i, vertices)) for end, i in ends]
+    keys = [jnp.where(on_body, feature_key(0, face, VERTEX, FACE), feature_key(0, i, FACE, VERTEX)) for _, i in ends]
     # The reference face, from start to end.
     start = vector.where(on_body, pick(face, vertices), vector.where(front, first, second))
     end = vector.where(on_body, pick(after_face, vertices), vector.where(front, second, first))

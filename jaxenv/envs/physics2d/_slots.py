@@ -40,7 +40,7 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: Array) 
     m, num, lanes = rank.shape
     if scene.slots is None:
         places = np.arange(num, dtype=np.int32)[None, :, None]
-        ordered = in_one_kernel(_at_place, places, _apart(rank), _apart(values))
+        ordered = in_one_kernel(_at_place, places, by_place(rank), by_place(values))
         manifold, impulses = jax.tree.map(lambda x: x.reshape(m * num, lanes), ordered)
         body = np.repeat(np.array(scene.solid, np.int32), num)[:, None]
         return Slots(body, manifold, impulses, jnp.zeros(lanes, jnp.int32)), rank
@@ -59,18 +59,12 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: Array) 
     return Slots(owner, manifold, impulses, jnp.minimum(totals[-1], np.int32(scene.slots))), place
 
 
-def first_slots(slots: Slots, num: int) -> Slots:
-    """Returns the first ``num`` shared slots."""
-    body, manifold, impulses = jax.tree.map(lambda x: x[:num], (slots.body, slots.manifold, slots.impulses))
-    return Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(num)))
-
-
 def impulses_of(scene: Scene, place: Array, solved: Impulses, old: Impulses) -> Impulses:
     """Returns the impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
     m, num, lanes = place.shape
     if scene.slots is None:
         by_body = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
-        new = in_one_kernel(pick, place, _apart(by_body))
+        new = in_one_kernel(pick, place, by_place(by_body))
     else:
         new = _gathered(solved, jnp.minimum(place, np.int32(scene.slots - 1)).reshape(m * num, lanes))
         new = jax.tree.map(lambda x: x.reshape(m, num, lanes), new)
@@ -86,7 +80,7 @@ def _solid_rows(scene: Scene, x: Array) -> Array:
     return x[scene.solid[0] : scene.solid[-1] + 1]
 
 
-def _apart(values: Any) -> tuple[Any, ...]:
+def by_place(values: Any) -> tuple[Any, ...]:
     """Splits arrays ``[m, K, B]`` into K of ``[m, 1, B]``."""
     num = jax.tree.leaves(values)[0].shape[1]
     return tuple(jax.tree.map(lambda x, k=k: x[:, k : k + 1], values) for k in range(num))

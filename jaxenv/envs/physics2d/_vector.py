@@ -1,4 +1,4 @@
-"""Plane vectors as pairs of arrays, rotations, rigid transforms, and selection among a few values."""
+"""Plane vectors as pairs of arrays, rotations, rigid transforms, and entries of a few values or of arrays."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxenv import tree
 from jaxenv.core import sin_cos
@@ -47,6 +48,21 @@ def pick(index: Any, values: Sequence[Any]) -> Any:
     return jax.tree.map(choose, *values)
 
 
+def entry(values: Any, index: jax.Array) -> Any:
+    """Returns the entry ``index``, an int32 scalar, of the arrays of a tree."""
+    return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, index, keepdims=False), values)
+
+
+def apart(values: Any, num: int) -> tuple[Any, ...]:
+    """Splits a tree of arrays ``[num, ...]`` into ``num`` trees."""
+    return tuple(jax.tree.map(lambda x, i=i: x[i], values) for i in range(num))
+
+
+def together(values: Sequence[Any]) -> Any:
+    """Joins what `apart` has split; None if there is nothing."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *values) if values else None
+
+
 def smallest(values: Sequence[Any]) -> tuple[Any, Any]:
     """Returns the smallest of some values, and the index of its first occurrence, int32."""
     least: Any = values[0]
@@ -82,12 +98,10 @@ class Transform:
     def turn(self, v: Vector) -> Vector:
         return self.cos * v[0] - self.sin * v[1], self.sin * v[0] + self.cos * v[1]
 
-    def turn_back(self, v: Vector) -> Vector:
-        return self.cos * v[0] + self.sin * v[1], self.cos * v[1] - self.sin * v[0]
-
     def to_world(self, v: Vector) -> Vector:
         x, y = self.turn(v)
         return x + self.x, y + self.y
 
     def to_local(self, v: Vector) -> Vector:
-        return self.turn_back((v[0] - self.x, v[1] - self.y))
+        x, y = v[0] - self.x, v[1] - self.y
+        return self.cos * x + self.sin * y, self.cos * y - self.sin * x

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,16 +16,14 @@ from jaxenv.envs.physics2d._block import Blocks
 from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined
 from jaxenv.envs.physics2d._contact import Impulses, Triple, Triples
 from jaxenv.envs.physics2d._impact import BodyContacts, manifold_of
-from jaxenv.envs.physics2d._island import End, Motors, Start, solver_of
+from jaxenv.envs.physics2d._island import End, Start, solver_of
 from jaxenv.envs.physics2d._revolute import JointImpulses
-from jaxenv.envs.physics2d._rows import in_blocks
+from jaxenv.envs.physics2d._rows import in_blocks, packed, unpacked
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
 from jaxenv.envs.physics2d._settings import ANGULAR_SLEEP_TOLERANCE, LINEAR_SLEEP_TOLERANCE, TIME_TO_SLEEP
-from jaxenv.envs.physics2d._slots import first_slots, impulses_of, slots_of
-from jaxenv.envs.physics2d._vector import Transform
-
-T = TypeVar("T")
+from jaxenv.envs.physics2d._slots import Slots, by_place, impulses_of, slots_of
+from jaxenv.envs.physics2d._vector import Transform, apart, together
 
 
 @tree.struct
@@ -74,31 +72,19 @@ class Packed:
 
 def pack(world: World) -> Packed:
     """Packs the world into two arrays; `unpack` is the inverse."""
-    leaves = [(x.dtype, x.reshape(-1, x.shape[-1])) for x in jax.tree.leaves(world)]
-    floats = [x for kind, x in leaves if kind == jnp.float32]
-    integers = [x.astype(jnp.int32) for kind, x in leaves if kind != jnp.float32]
-    return Packed(jnp.concatenate(floats).T, jnp.concatenate(integers).T)
+    floats, integers = packed(world)
+    return Packed(floats.T, integers.T)
 
 
 def unpack(packed: Packed, scene: Scene, num_edges: int) -> World:
     """Unpacks the world of a scene whose bodies touch ``num_edges`` edges each, with the lanes last."""
-    leaves, structure = _leaves(scene, num_edges)
-    columns = {True: packed.floats.T, False: packed.integers.T}
-    at, out = {True: 0, False: 0}, []
-    for shape, kind in leaves:
-        real, size = kind == jnp.float32, int(np.prod(shape, dtype=int))
-        x = columns[real][at[real] : at[real] + size]
-        at[real] += size
-        out.append(x.reshape(*shape, x.shape[-1]).astype(kind))
-    return structure.unflatten(out)
+    return unpacked((packed.floats.T, packed.integers.T), _shapes(scene, num_edges))
 
 
 @functools.lru_cache(maxsize=64)
-def _leaves(scene: Scene, num_edges: int) -> tuple[list[tuple[tuple[int, ...], Any]], Any]:
-    """Returns shapes (without the lanes) and dtypes of a world's leaves, and its structure."""
-    origins = [(0.0, 0.0, 0.0)] * len(scene.bodies)
-    leaves, structure = jax.tree.flatten(jax.eval_shape(lambda: start(scene, origins, 1, num_edges)))
-    return [(x.shape[:-1], x.dtype) for x in leaves], structure
+def _shapes(scene: Scene, num_edges: int) -> World:
+    """Returns shapes and dtypes of a world with one lane."""
+    return jax.eval_shape(lambda: start(scene, [(0.0, 0.0, 0.0)] * len(scene.bodies), 1, num_edges))
 
 
 def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num_edges: int) -> World:
@@ -169,21 +155,13 @@ def step(
     collide_with_ground: bool = True,
     compile_fast: bool = False,
 ) -> tuple[World, Step]:
-    """Advances the world by ``dt`` seconds.
+    """Advances the world by ``dt`` seconds over the ground ``chain``.
 
-    Args:
-        scene: bodies and joints.
-        world: the state, lanes last.
-        chain: the ground.
-        blocks: boxes that stand on it, for a scene whose ``blocks`` is not 0.
-        gravity: along y in m/s^2, a scalar or ``[B]``.
-        motor_speed: of each joint in rad/s, scalars or ``[B]``.
-        motor_torque: the most that the motor of each joint may apply, in N m.
-        force: x and y in N and torque in N m on the bodies, ``[n, B]`` each.
-        dt: duration of the step in seconds, static.
-        collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
-        compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes, for a step
-            that is taken once in an episode: it takes longer and compiles faster.
+    Blocks stand on the ground of a scene with ``blocks``. Gravity acts along y (m/s^2). Each joint has a motor with a
+    speed (rad/s) and a largest torque (N m). These are scalars or ``[B]``. ``force`` has x and y (N) and the torque
+    (N m) on the bodies, ``[n, B]`` each. Without ``collide_with_ground`` the ground is left out, for a step in which no
+    body can reach it. With ``compile_fast`` the contacts of a scene with shared slots are solved one by one in all
+    lanes, for a step that is taken once in an episode: it takes longer and compiles faster.
     """
     if (blocks is None) != (scene.blocks == 0):
         raise ValueError(f"step: blocks must be given if scene.blocks is not 0, got blocks={blocks}, {scene.blocks}")
@@ -194,19 +172,19 @@ def step(
     if collide_with_ground:
         contacts, manifold, segment, block, rank, touched, begun = _collide(scene, world, chain, blocks)
 
-    motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
-    forces = None if force is None else _apart(force, n)
-    joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
+    bounds = tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque)
+    forces = None if force is None else apart(force, n)
+    joints = apart(world.joints, len(scene.joints))
     # Returns what later kernels also read: slices that only one kernel reads become a part of it.
     poses, velocities = in_one_kernel(
-        _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), forces, jnp.float32(gravity)
+        _pushed, scene, time, apart(world.pose, n), apart(world.velocity, n), forces, jnp.float32(gravity)
     )
     slots, place = None, None
     if collide_with_ground and scene.solid:
         slots, place = slots_of(scene, manifold, contacts.impulses, rank)
-    end = _solved(scene, Start(poses, velocities, joints, motors, slots), time, compile_fast)
+    end = _solved(scene, Start(poses, velocities, joints, tuple(motor_speed), bounds, slots), time, compile_fast)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
-    pose, velocity = _together(end.poses), _together(velocities)
+    pose, velocity = together(end.poses), together(velocities)
     if collide_with_ground:
         if place is not None:
             contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
@@ -217,7 +195,7 @@ def step(
         touched, begun, hit = rows.touched, rows.begun, rows.hit
 
     boxes = in_one_kernel(_fat, scene, np.arange(n, dtype=np.int32)[:, None], world.pose, pose, world.fat)
-    after = World(pose, velocity, _together(end.joints), contacts, touched, boxes, still)
+    after = World(pose, velocity, together(end.joints), contacts, touched, boxes, still)
     return after, Step(begun, hit, end.solved, asleep)
 
 
@@ -230,9 +208,13 @@ def _solved(scene: Scene, start: Start, time: np.float32, compile_fast: bool) ->
         return solver.solve(start, time, one_by_one=True)
     few, rest = scene.slots // 2, scene.slots - scene.slots // 2
     lanes = slots.used.shape[0]
-    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time)
+    body, manifold, impulses = jax.tree.map(lambda x: x[:few], (slots.body, slots.manifold, slots.impulses))
+    first = Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(few)))
+    end = solver.solve(tree.rebuild(start, slots=first), time)
     more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
-    start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
+    motors = start.speeds, start.bounds
+    speeds, bounds = jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), motors)
+    start = tree.rebuild(start, speeds=speeds, bounds=bounds)
     return in_blocks(
         lambda start, _: solver.solve(start, time, one_by_one=True),
         slots.used > few,
@@ -256,14 +238,14 @@ def step_free(
     Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step and zeroes velocities.
     """
     time, n = np.float32(dt), len(scene.bodies)
-    motors = Motors(tuple(motor_speed), tuple(time * np.float32(t) for t in motor_torque))
-    joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
+    bounds = tuple(time * np.float32(t) for t in motor_torque)
+    joints = apart(world.joints, len(scene.joints))
     poses, velocities = in_one_kernel(
-        _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), _apart(force, n), jnp.float32(gravity)
+        _pushed, scene, time, apart(world.pose, n), apart(world.velocity, n), apart(force, n), jnp.float32(gravity)
     )
-    end = solver_of(scene).solve(Start(poses, velocities, joints, motors, None), time)
+    end = solver_of(scene).solve(Start(poses, velocities, joints, tuple(motor_speed), bounds), time)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
-    return FreeWorld(_together(end.poses), _together(velocities), _together(end.joints), jnp.where(asleep, 0, still))
+    return FreeWorld(together(end.poses), together(velocities), together(end.joints), jnp.where(asleep, 0, still))
 
 
 def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) -> tuple[Any, ...]:
@@ -283,14 +265,10 @@ def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) ->
         groups = [(index, box, first), (edge, segment, rest)]
     contacts, manifold, begins, ends = joined([_updated(scene, world, *group) for group in groups])
     rank = _broad.ranks(contacts.age)
-    left = joined([_left(index, old) for index, _, old in groups])
+    # Which old contacts touched something that is no longer near.
+    left = joined([(old.count > 0) & ((old.edge < i[:, :1]) | (old.edge > i[:, -1:])) for i, _, old in groups])
     touched = _broad.last_event(begins, ends, rank, world.touched & ~jnp.any(left, axis=1))
     return contacts, manifold, segment, box, rank, touched, jnp.any(begins, axis=1)
-
-
-def _left(index: Array, old: Contacts) -> Array:
-    """Returns which old contacts touched something that is no longer near."""
-    return (old.count > 0) & ((old.edge < index[:, :1]) | (old.edge > index[:, -1:]))
 
 
 def _updated(
@@ -299,15 +277,14 @@ def _updated(
     """Returns contacts with edges or blocks ``[n, K, B]``, manifolds, and whether they begin or end to touch."""
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
     pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
-    each = [jax.tree.map(lambda x, k=k: x[:, k : k + 1], old) for k in range(index.shape[1])]
-    return in_one_kernel(_contact, scene, body, pose, fat, index, ground, each)
+    return in_one_kernel(_contact, scene, body, pose, fat, index, ground, by_place(old))
 
 
 def _contact(
     scene: Scene, body: Array, pose: Triple, fat: Box, index: Array, ground: Segment | Box, old: Sequence[Contacts]
 ) -> tuple[Contacts, Manifold, Array, Array]:
     before = _broad.same_edge(index, old)
-    bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
+    bounds = ((ground.left, ground.low), (ground.right, ground.high)) if isinstance(ground, Box) else ground
     age = jnp.where(_broad.overlapping(bounds, fat), before.age + 1, np.int32(-1))
     manifold = manifold_of(scene, body, pose, ground)
     contact = _broad.matched(age, manifold.count, manifold.keys, before)
@@ -342,13 +319,3 @@ def _fat(scene: Scene, body: Array, before: Triple, after: Triple, old: Box) -> 
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
     start, end = (Transform.from_pose(pose, centre) for pose in (before, after))
     return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
-
-
-def _apart(values: Triple, n: int) -> Triples:
-    """Splits arrays ``[n, B]`` into n of ``[B]``."""
-    return tuple(tuple(x[i] for x in values) for i in range(n))
-
-
-def _together(values: Sequence[T]) -> T:
-    """Joins what `_apart` has split."""
-    return jax.tree.map(lambda *x: jnp.stack(x), *values)

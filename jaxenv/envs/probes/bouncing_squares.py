@@ -26,7 +26,6 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEAL, WHITE, Canvas, mix
 from jaxenv.core import Task, Transition, take_rows
-from jaxenv.random import Stream
 
 _HEX = "00ff00 0000ff 787878 ffff00 00ffff ff00ff 780078 007878"
 COLOURS = np.array([list(bytes.fromhex(colour)) for colour in _HEX.split()], np.uint8)
@@ -62,7 +61,7 @@ class BouncingSquares(Task):
     noise_level: float = tree.static(default=0.0, low=0, below=np.inf, doc="deviation of the noise, a part of 255")
     color: bool = tree.static(default=False, doc="whether the image has colours")
 
-    def initial(self, stream: Stream) -> State:
+    def initial(self, stream: random.Stream) -> State:
         flags, speeds, row, column, position = random.separate_bits(stream, 5)
         sides = [jnp.where(_digit(flags, 2, i) == 0, np.int32(self.size // 4), self.size // 5) for i in range(4)]
         height, width, other_height, other_width = sides
@@ -75,7 +74,7 @@ class BouncingSquares(Task):
         second = Square(row, column, other_height, other_width, velocity[2], velocity[3], colours[1])
         return State(first, second, self._noise_words(stream))
 
-    def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         first, second = _move(state.first, self.size), _move(state.second, self.size)
         collide = _overlap(first, second)
         collided = _collide(collide, state.first, first, second), _collide(collide, state.second, second, first)
@@ -88,7 +87,12 @@ class BouncingSquares(Task):
         image = self._draw(state.first) | self._draw(state.second)
         image = image.reshape(-1, self.size, self.size, 3 if self.color else 1)
         if self.noise_level > 0:
-            image = self._add_noise(image, state)
+            first, second = state.noise
+            zeros = jnp.zeros_like(first)
+            noise = random.normal(random.Stream(first, second, zeros, zeros), image.shape[1:])
+            noise = (jnp.maximum(noise, 0) * np.float32(255 * self.noise_level)).astype(jnp.int32) & 255
+            # Every colour has a nonzero channel, so this selects the cells of the rectangles.
+            image = jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)
         for axis in (1, 2):
             image = jnp.repeat(image, self.pixels_per_cell, axis) if self.pixels_per_cell > 1 else image
         return image
@@ -114,16 +118,8 @@ class BouncingSquares(Task):
             pixels = jnp.where(columns, np.uint8(255), np.uint8(0))
         return rows[:, :, None] & pixels[:, None]
 
-    def _noise_words(self, stream: Stream) -> tuple[jax.Array, ...]:
+    def _noise_words(self, stream: random.Stream) -> tuple[jax.Array, ...]:
         return random.separate_bits(random.fold_in(stream, "noise"), 2) if self.noise_level > 0 else ()
-
-    def _add_noise(self, image: jax.Array, state: State) -> jax.Array:
-        first, second = state.noise
-        zeros = jnp.zeros_like(first)
-        noise = random.normal(Stream(first, second, zeros, zeros), image.shape[1:])
-        noise = (jnp.maximum(noise, 0) * np.float32(255 * self.noise_level)).astype(jnp.int32) & 255
-        # Every colour has a nonzero channel, so this selects the cells of the rectangles.
-        return jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the rectangles without noise, in the nearest colours of the palette, with arrows for their speeds."""

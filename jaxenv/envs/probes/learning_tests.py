@@ -30,8 +30,6 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, GREY, INK, ORANGE, SILVER, Canvas
 from jaxenv.core import Task, Transition, check_choice, check_order
-from jaxenv.random import Stream
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -57,12 +55,12 @@ class Unittest(Task):
 
     # --- implemented by each task ------------------------------------------------------------------------------------
 
-    def start(self, stream: Stream) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    def start(self, stream: random.Stream) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         """Returns the first observation of an episode and the value of ``State.memory``."""
         return self.next_observation(stream), ()
 
     @abc.abstractmethod
-    def next_observation(self, stream: Stream) -> jax.Array:
+    def next_observation(self, stream: random.Stream) -> jax.Array:
         """Returns a later observation, float32 ``[B, obs_dim]``."""
 
     @abc.abstractmethod
@@ -75,10 +73,10 @@ class Unittest(Task):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def initial(self, stream: Stream) -> State:
+    def initial(self, stream: random.Stream) -> State:
         return State(jnp.zeros(stream.shape, jnp.int32), *self.start(stream))
 
-    def transition(self, state: State, action: Tree, stream: Stream) -> Transition:
+    def transition(self, state: State, action: Any, stream: random.Stream) -> Transition:
         reward = self.reward(state, action)
         state = State(state.step + 1, self.next_observation(stream), state.memory)
         return Transition(state, reward, terminated=state.step >= self.episode_length - 1)
@@ -89,7 +87,7 @@ class Unittest(Task):
     def observation_spec(self) -> specs.Array:
         return specs.Array((self.obs_dim,), np.float32, "observation")
 
-    def action_spec(self) -> Tree:
+    def action_spec(self) -> Any:
         return _action_spec(self.action_type)
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
@@ -115,7 +113,7 @@ class Unittest(Task):
 class ValueUnittest(Unittest):
     """Reward 1 for every step: the value of a row is the discounted number of remaining steps."""
 
-    def next_observation(self, stream: Stream) -> jax.Array:
+    def next_observation(self, stream: random.Stream) -> jax.Array:
         return jnp.ones((*stream.shape, self.obs_dim), jnp.float32)
 
     def reward(self, state: State, action: jax.Array) -> jax.Array:
@@ -132,7 +130,7 @@ class PolicyUnittest(Unittest):
         if self.obs_dim != 1:
             raise ValueError(f"{self}: obs_dim must be 1, got {self.obs_dim}")
 
-    def next_observation(self, stream: Stream) -> jax.Array:
+    def next_observation(self, stream: random.Stream) -> jax.Array:
         return random.bernoulli(stream, (1,)).astype(jnp.float32)
 
     def reward(self, state: State, action: jax.Array) -> jax.Array:
@@ -154,7 +152,7 @@ class MixedPolicyUnittest(Unittest):
         if self.action_type != "discrete":
             raise ValueError(f"{self}: action_type does not apply, got {self.action_type!r}")
 
-    def next_observation(self, stream: Stream) -> jax.Array:
+    def next_observation(self, stream: random.Stream) -> jax.Array:
         return random.normal(stream, (self.obs_dim,))
 
     def reward(self, state: State, action: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -174,13 +172,13 @@ class RNNPolicyUnittest(Unittest):
         super().check()
         check_order(f"{self}", "gap", self.gap, "episode_length - 2", self.episode_length - 2)
 
-    def start(self, stream: Stream) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    def start(self, stream: random.Stream) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         positive = random.bernoulli(stream)
         cue = jnp.where(positive, np.float32(1), np.float32(-1))
         ones = jnp.ones((*stream.shape, self.obs_dim - 1), jnp.float32)
         return jnp.concatenate([cue[:, None], ones], axis=-1), (cue,)
 
-    def next_observation(self, stream: Stream) -> jax.Array:
+    def next_observation(self, stream: random.Stream) -> jax.Array:
         return jnp.zeros((*stream.shape, self.obs_dim), jnp.float32)
 
     def reward(self, state: State, action: jax.Array) -> jax.Array:

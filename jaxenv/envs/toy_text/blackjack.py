@@ -24,7 +24,6 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Task, Transition
 from jaxenv.envs import _cards
-from jaxenv.random import Stream
 
 _RANKS = np.uint32(13)
 # The longest sequence of a dealer: two aces, then four aces, a six (now aces count 1: 12) and five aces.
@@ -80,14 +79,14 @@ class Blackjack(Task):
     )
     action_names = ("stick", "hit")
 
-    def initial(self, stream: Stream) -> State:
+    def initial(self, stream: random.Stream) -> State:
         return self.deal(*self.draw_cards(stream, 4))
 
-    def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         # Either the player or the dealer takes cards in a step, so one set of cards serves both.
         return self.advance(state, action, self.draw_cards(stream, DEALER_CARDS))
 
-    def draw_cards(self, stream: Stream, count: int) -> list[jax.Array]:
+    def draw_cards(self, stream: random.Stream, count: int) -> list[jax.Array]:
         """Draws ``count`` cards from the infinite deck, 1 to 10: int32 ``[B]`` each."""
         cards = []
         for word in random.separate_bits(stream, -(-count // _CARDS_PER_WORD)):

@@ -23,10 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import BROWN, NIGHT, RED, SAND, Canvas, mix
+from jaxenv.canvas import BROWN, GREY, NIGHT, ORANGE, RED, SAND, Canvas, mix
 from jaxenv.core import toward
 from jaxenv.envs import _drawing
-from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, State, Tabular, div_mod, slip
 
 _ROWS, _COLUMNS = 4, 12
@@ -68,17 +67,14 @@ class CliffWalking(Tabular):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
-        canvas = canvas.fill(NIGHT).tiles(kinds, [_ground])
+        canvas = canvas.fill(NIGHT).tiles(kinds, [lambda c: _drawing.floor(c, SAND)])
         kinds[0, -1] = [1, *(_COLUMNS - 2) * [2], 3]
-        canvas = canvas.tiles(kinds, [None, _sprites.start, _cliff, _drawing.goal])
-        return canvas.tiles(_drawing.place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
+        canvas = canvas.tiles(kinds, [None, lambda c: c.ring(0.5, 0.5, 0.3, 0.1, GREY), _cliff, _drawing.goal])
+        walker = _drawing.place(state.index, (_ROWS, _COLUMNS))
+        return canvas.tiles(walker, [None, lambda c: _drawing.person(c, ORANGE)])
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------
-
-
-def _ground(canvas: Canvas) -> Canvas:
-    return _drawing.floor(canvas, SAND)
 
 
 def _cliff(canvas: Canvas) -> Canvas:

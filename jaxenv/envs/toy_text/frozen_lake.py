@@ -21,12 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.canvas import BLUE, GREY, INK, NIGHT, ORANGE, SKY, WHITE, Canvas, mix
 from jaxenv.core import check_choice, check_integer, toward
 from jaxenv.envs import _drawing
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._level_text import TextForm, read_cells
-from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, State, Tabular, div_mod, slip
 
 MAPS = {
@@ -68,7 +67,15 @@ class FrozenLake(Tabular):
             check_choice(f"{self}", "map_name", self.map_name, tuple(MAPS))
         if isinstance(self.desc, str):
             read_cells(f"{self}: desc", self.desc, "SFHG")
-        _check_rows(f"{self}", self.rows)
+        rows: Any = self.rows
+        if not (isinstance(rows, tuple) and rows and all(isinstance(row, str) and row for row in rows)):
+            raise ValueError(f"{self}: desc must contain one string per row, got {rows!r}")
+        if len({len(row) for row in rows}) > 1:
+            raise ValueError(f"{self}: desc must have rows of equal length, got {rows}")
+        if unknown := set("".join(rows)) - set("SFHG"):
+            raise ValueError(f"{self}: desc must consist of S, F, H and G, got {min(unknown)!r} in {rows}")
+        if "S" not in "".join(rows):
+            raise ValueError(f"{self}: desc must contain a start S, got {rows}")
         schedule = self.params.reward_schedule
         if hasattr(schedule, "shape") and schedule.shape[-1] != 3:
             raise ValueError(f"{self}: reward_schedule must be 3 numbers (goal, hole, other), got {schedule.shape[-1]}")
@@ -96,14 +103,12 @@ class FrozenLake(Tabular):
         goal, hole = (lookup(tiles == tile, index) for tile in "GH")
         r = self.params.reward_schedule
         reward = jnp.where(goal, r[..., 0], jnp.where(hole, r[..., 1], r[..., 2]))
-        prob = jnp.where(over, np.float32(1), self._prob(choice))
+        prob: Any = np.float32(1)
+        if self.is_slippery:
+            aside, ahead, _ = self.chances()
+            prob = jnp.where(choice == 1, ahead, aside)
+        prob = jnp.where(over, np.float32(1), prob)
         return Outcome(index, jnp.where(over, np.float32(0), reward), goal | hole, prob)
-
-    def _prob(self, choice: jax.Array) -> jax.Array | np.float32:
-        if not self.is_slippery:
-            return np.float32(1)
-        aside, ahead, _ = self.chances()
-        return jnp.where(choice == 1, ahead, aside)
 
     def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
         ahead = of(self.params.success_rate)
@@ -121,13 +126,13 @@ class FrozenLake(Tabular):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         tiles = np.array([list(row) for row in self.rows])
-        ice = _sprites.slippery_ice if self.is_slippery else _sprites.ice
+        ice = _slippery_ice if self.is_slippery else _ice
         canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *tiles.shape), np.int32), [ice])
         kinds = np.array([["FHSG".index(tile) for tile in row] for row in self.rows], np.int32)
-        canvas = canvas.tiles(kinds[None], [None, _sprites.hole, _sprites.start, _drawing.goal])
+        canvas = canvas.tiles(kinds[None], [None, _hole, lambda c: c.ring(0.5, 0.5, 0.3, 0.1, GREY), _drawing.goal])
         in_hole = lookup(tiles == "H", state.index).astype(jnp.int32)
         walker = _drawing.place(state.index, tiles.shape, 1 + in_hole)
-        return canvas.tiles(walker, [None, _sprites.walker, _sprites.sunk])
+        return canvas.tiles(walker, [None, lambda c: _drawing.person(c, ORANGE), _sunk])
 
 
 def _with_map(task: FrozenLake, text: str) -> FrozenLake:
@@ -153,17 +158,6 @@ def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) 
             return tuple("".join(row) for row in tiles.tolist())
 
 
-def _check_rows(owner: str, rows: Any) -> None:
-    if not (isinstance(rows, tuple) and rows and all(isinstance(row, str) and row for row in rows)):
-        raise ValueError(f"{owner}: desc must contain one string per row, got {rows!r}")
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError(f"{owner}: desc must have rows of equal length, got {rows}")
-    if unknown := set("".join(rows)) - set("SFHG"):
-        raise ValueError(f"{owner}: desc must consist of S, F, H and G, got {min(unknown)!r} in {rows}")
-    if "S" not in "".join(rows):
-        raise ValueError(f"{owner}: desc must contain a start S, got {rows}")
-
-
 def _as_text(row: Any) -> Any:
     """Joins a row of letters or bytes into one string; returns anything else unchanged."""
     if isinstance(row, bytes):
@@ -183,3 +177,31 @@ def _is_solvable(free: np.ndarray) -> bool:
         adjacent = reached[:-2, 1:-1] | reached[2:, 1:-1] | reached[1:-1, :-2] | reached[1:-1, 2:]
         inside |= adjacent & free
     return bool(inside[-1, -1])
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_WATER = mix(BLUE, NIGHT, 0.45)
+
+
+def _ice(canvas: Canvas) -> Canvas:
+    return _drawing.floor(canvas, SKY)
+
+
+def _slippery_ice(canvas: Canvas) -> Canvas:
+    """Paints ice that shines."""
+    canvas = _ice(canvas).line(0.2, 0.6, 0.4, 0.8, 0.05, WHITE)
+    return canvas.line(0.56, 0.18, 0.8, 0.42, 0.05, WHITE).line(0.72, 0.18, 0.8, 0.26, 0.05, WHITE)
+
+
+def _hole(canvas: Canvas) -> Canvas:
+    canvas = canvas.ellipse(0.5, 0.47, 0.8, 0.68, mix(SKY, BLUE, 0.45))
+    return canvas.ellipse(0.5, 0.44, 0.74, 0.56, _WATER)
+
+
+def _sunk(canvas: Canvas) -> Canvas:
+    """Paints a walker in a hole."""
+    for border, paint in ((0.05, INK), (0.0, ORANGE)):
+        canvas = canvas.box(0.5, 0.44, 0.56 + 2 * border, 0.24 + 2 * border, paint, corner=0.12)
+        canvas = canvas.disc(0.5, 0.68, 0.18 + border, paint)
+    return canvas.ellipse(0.5, 0.31, 0.68, 0.22, _WATER)

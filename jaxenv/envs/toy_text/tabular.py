@@ -21,8 +21,6 @@ from jaxenv import random, tree
 from jaxenv._util.programs import jitted
 from jaxenv.core import Task, Transition, check_integer, check_real
 from jaxenv.core._declared import declared_leaves, map_declared
-from jaxenv.random import Stream
-from jaxenv.tree import Tree
 
 _MAX_ITERATIONS = 20_000
 
@@ -105,7 +103,7 @@ class Tabular(Task):
         """Returns the probability of each of the K outcomes of one lane: float64 ``[K]``."""
         return np.stack(self.chances(lambda param: np.asarray(param, np.float64)))
 
-    def choose(self, stream: Stream) -> jax.Array:
+    def choose(self, stream: random.Stream) -> jax.Array:
         """Draws an outcome's number: int32 ``[B]``. A deterministic task draws nothing."""
         limits = list(itertools.accumulate(self.chances()))[:-1]
         if not limits:
@@ -125,21 +123,21 @@ class Tabular(Task):
             outside = index[(index < 0) | (index > last)][0]
             raise ValueError(f"{self}: level.index must lie in 0 .. {last}, got {outside}")
 
-    def initial(self, stream: Stream) -> State:
+    def initial(self, stream: random.Stream) -> State:
         first = self.first_states()
         if len(first) == 1:
             return State(jnp.full(stream.shape, first[0]), self.stored_prob(1, stream.shape))
         index = jnp.asarray(first)[random.integers(stream, (), 0, len(first))]
         return State(index, self.stored_prob(1, stream.shape))
 
-    def transition(self, state: Tree, action: jax.Array, stream: Stream) -> Transition:
+    def transition(self, state: Any, action: jax.Array, stream: random.Stream) -> Transition:
         out = self.outcome(state.index, action, self.choose(stream))
         return Transition(State(out.index, self.stored_prob(out.prob, out.index.shape)), out.reward, out.terminated)
 
     def observe(self, state: State) -> jax.Array:
         return state.index
 
-    def state_info(self, state: Tree) -> dict[str, Tree]:
+    def state_info(self, state: Any) -> dict[str, jax.Array]:
         return {"prob": state.prob if self.is_random else jnp.ones(state.index.shape, jnp.float32)}
 
     def stored_prob(self, prob: Any, shape: tuple[int, ...]) -> Any:

@@ -28,13 +28,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.canvas import BLACK, BLUE, GOLD, GREEN, INK, NIGHT, PINK, RED, SILVER, SKY, WHITE, Canvas, mix
 from jaxenv.core import Transition, take_rows, toward
 from jaxenv.envs._bitmap import lookup
-from jaxenv.envs._drawing import place
-from jaxenv.envs.toy_text import _sprites, tabular
+from jaxenv.envs._drawing import flag, person, place
+from jaxenv.envs.toy_text import tabular
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod
-from jaxenv.tree import Tree
 
 # Cells that have no wall to the east.
 _OPEN_TO_EAST = np.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]], bool)
@@ -103,7 +102,10 @@ class Taxi(Tabular):
         drives = action < _PICK_UP
         ways = _open_directions(cell)
         heading = action
+        prob: Any = np.float32(1)
         if self.is_rainy:
+            likely, unlikely, _ = self.chances()
+            prob = jnp.where(choice == 0, likely, unlikely)
             aside = jnp.where(choice == 1, _LEFT_OF, _RIGHT_OF) >> (2 * (action & 3)) & 3
             # A taxi whose way ahead is blocked does not drift to the side either.
             heading = jnp.where((choice == 0) | ~drives | ~_is_open(ways, action), action, aside)
@@ -117,14 +119,8 @@ class Taxi(Tabular):
         passenger = jnp.where(boards, _IN_TAXI, jnp.where(alights, stop, passenger))
         reward = jnp.where(drives | boards | alights, np.float32(-1), np.float32(-10))
         reward = jnp.where(arrives, np.float32(20), reward)
-        prob = jnp.where(drives, self._prob(choice), np.float32(1))
+        prob = jnp.where(drives, prob, np.float32(1))
         return Outcome(_encode(new_cell, passenger, destination), reward, arrives, prob)
-
-    def _prob(self, choice: jax.Array) -> jax.Array | np.float32:
-        if not self.is_rainy:
-            return np.float32(1)
-        ahead, aside, _ = self.chances()
-        return jnp.where(choice == 0, ahead, aside)
 
     def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
         ahead = of(self.params.rainy_probability)
@@ -142,7 +138,7 @@ class Taxi(Tabular):
         passenger, destination = index // 4 % 5, index % 4
         return index[(passenger < 4) & (passenger != destination)]
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         cell, passenger, _ = _decode(state.index)
         stop = _stop(cell)
         boards = passenger == stop
@@ -162,18 +158,18 @@ class Taxi(Tabular):
         walls = (~_OPEN_TO_EAST & (np.arange(5) < 4)).astype(np.int32) + 2 * (~_OPEN_TO_WEST & (np.arange(5) > 0))
         town = np.zeros(25, np.int32)
         town[list(_STOPS)] = range(1, 5)
-        road = _sprites.wet_road if self.is_rainy else _sprites.road
+        road = _wet_road if self.is_rainy else _road
         canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *grid), np.int32), [road])
-        canvas = canvas.tiles(town.reshape(1, *grid), [None, *_sprites.stops()])
-        canvas = canvas.tiles(walls[None], [None, _sprites.wall_to_east, _sprites.wall_to_west])
+        canvas = canvas.tiles(town.reshape(1, *grid), [None, *_PAINTED_STOPS])
+        canvas = canvas.tiles(walls[None], [None, *_WALLS])
         changes = state.fickle.astype(jnp.int32) if self.fickle_passenger else 0
-        flags = [None, _sprites.destination, _sprites.doubtful_destination]
+        flags = [None, _destination, lambda c: _destination(c).text("?", 0.66, 0.14, 0.26, WHITE)]
         canvas = canvas.tiles(place(take_rows(stops, destination), grid, 1 + changes), flags)
         inside = passenger == _IN_TAXI
         waits_at = jnp.where(inside, -1, take_rows(stops, jnp.minimum(passenger, 3)))
-        canvas = canvas.tiles(place(waits_at, grid), [None, _sprites.passenger])
+        canvas = canvas.tiles(place(waits_at, grid), [None, lambda c: person(c, PINK)])
         taxi = place(cell, grid, 1 + inside.astype(jnp.int32))
-        return canvas.tiles(taxi, [None, _sprites.taxi, _sprites.occupied_taxi])
+        return canvas.tiles(taxi, [None, _taxi, _occupied_taxi])
 
 
 def _decode(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -206,3 +202,42 @@ def _stop(cell: jax.Array) -> jax.Array:
 def _other_than(stop: jax.Array, index: jax.Array) -> jax.Array:
     """Returns the stop at position ``index`` (0 to 2) among the three stops other than ``stop``."""
     return index + (index >= stop).astype(jnp.int32)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_PAINTED_STOPS = [lambda c, p=p: c.box(0.5, 0.5, 0.84, 0.84, p, corner=0.12) for p in (RED, GREEN, GOLD, BLUE)]
+_WALLS = [lambda c, x=x: c.box(x, 0.5, 0.16, 1, SILVER) for x in (1, 0)]  # to the east, to the west
+
+
+def _road(canvas: Canvas) -> Canvas:
+    return canvas.box(0.5, 0.5, 1, 1, mix(NIGHT, WHITE, 0.14)).disc(0.5, 0.5, 0.04, mix(NIGHT, WHITE, 0.4))
+
+
+def _wet_road(canvas: Canvas) -> Canvas:
+    """Paints a road in the rain."""
+    canvas = _road(canvas)
+    for x, y in ((0.2, 0.85), (0.7, 0.9), (0.45, 0.5), (0.9, 0.45), (0.15, 0.25), (0.65, 0.2)):
+        canvas = canvas.line(x, y, x - 0.06, y - 0.14, 0.03, mix(SKY, NIGHT, 0.35))
+    return canvas
+
+
+def _destination(canvas: Canvas) -> Canvas:
+    corners = [(0.1, 0.1), (0.9, 0.1), (0.9, 0.9), (0.1, 0.9)]
+    return flag(canvas.path(corners, 0.08, WHITE, closed=True), WHITE, INK)
+
+
+def _taxi(canvas: Canvas) -> Canvas:
+    """Paints an empty taxi."""
+    for border, paint in ((0.04, INK), (0.0, GOLD)):
+        canvas = canvas.polygon([(0.2, 0.42), (0.32, 0.74), (0.68, 0.74), (0.8, 0.42)], paint, corner=0.04 + border)
+        canvas = canvas.box(0.5, 0.38, 0.88 + 2 * border, 0.28 + 2 * border, paint, corner=0.1)
+    canvas = canvas.polygon([(0.28, 0.5), (0.36, 0.7), (0.64, 0.7), (0.72, 0.5)], SKY)
+    for x in (0.27, 0.73):
+        canvas = canvas.disc(x, 0.24, 0.13, BLACK).disc(x, 0.24, 0.05, SILVER)
+    return canvas
+
+
+def _occupied_taxi(canvas: Canvas) -> Canvas:
+    """Paints a taxi with the passenger in its window."""
+    return _taxi(canvas).disc(0.5, 0.6, 0.1, PINK).box(0.5, 0.49, 0.26, 0.06, PINK)

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.envs.box2d._car_track import MOST, track_through
-from jaxenv.envs.box2d.car_racing import CarRacing
+from jaxenv.envs.box2d.car_racing import CarLevel, CarRacing
 
 FILE = pathlib.Path(__file__).parent / "car_episodes.npz"
 SEEDS = range(8)
@@ -185,7 +185,7 @@ def replay(episodes, env=None, steps=STEPS):
             return out.state, (tree.rebuild(out.state, track=()), out.reward)
 
         stream = random.stream(jax.random.split(jax.random.key(0), len(angle)))
-        start = env._started(track, angle, env._colours(stream))
+        start = env.initial(stream, CarLevel(track, angle, env._colours(stream)))
         _, (states, rewards) = jax.lax.scan(advance, start, actions)
         start = jax.tree.map(lambda x: x[None], tree.rebuild(start, track=()))
         return jax.tree.map(lambda *x: jnp.concatenate(x), start, states), rewards.T

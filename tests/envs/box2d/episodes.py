@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv.envs.box2d.lunar_lander import EDGES, HEIGHT, LunarLander, smoothed
+from jaxenv.envs.box2d.lunar_lander import EDGES, HEIGHT, LanderLevel, LunarLander, smoothed
 from tests.envs.box2d import walks
 
 FILE = pathlib.Path(__file__).parent / "episodes.npz"
@@ -120,7 +120,7 @@ def replay(env: LunarLander, seeds, policy, steps=LIMIT, compiler_options=None):
         carry = (np.int32(0), state, no, no.astype(jnp.int32), zero, no, no)
         return jax.lax.while_loop(lambda c: (c[0] < steps) & ~jnp.all(c[2]), advance, carry)[3:]
 
-    state = jax.jit(env._started, compiler_options=compiler_options)(heights, force, indices)
+    state = jax.jit(env.initial, compiler_options=compiler_options)(None, LanderLevel(heights, force, indices))
     found = jax.jit(run, compiler_options=compiler_options)(noise, kept, state)
     return dict(zip(("length", "return", "lost", "asleep"), map(np.asarray, found), strict=True))
 

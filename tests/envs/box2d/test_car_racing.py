@@ -14,7 +14,7 @@ import pytest
 import jaxenv
 from jaxenv import random, tree
 from jaxenv.envs.box2d import _car_dynamics, car_racing
-from jaxenv.envs.box2d._car_dynamics import SCENE, drive
+from jaxenv.envs.box2d._car_dynamics import SCENE, drive, origin
 from jaxenv.envs.box2d._car_pixels import PLAYFIELD
 from jaxenv.envs.box2d.car_racing import CarRacing
 from jaxenv.envs.physics2d import Scene
@@ -191,7 +191,7 @@ _step = jax.jit(lambda env, state: env.transition(state, jnp.zeros((8, 3)), None
 
 def test_leaving_the_playfield_costs_100_and_ends_the_episode(start):
     bodies = np.array(start.car.bodies)
-    x, y = car_racing._origin(start.car)
+    x, y, _, _ = origin(start.car)
     bodies[0, 0] += PLAYFIELD + 0.1 - x[0]
     bodies[1, 1] -= PLAYFIELD + 0.1 + y[1]
     bodies[2, 1] += PLAYFIELD - 0.1 - y[2]

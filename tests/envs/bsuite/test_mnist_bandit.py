@@ -11,8 +11,7 @@ import pytest
 
 import jaxenv
 from jaxenv.canvas import NIGHT, WHITE
-from jaxenv.envs.bsuite import _digits
-from jaxenv.envs.bsuite.mnist_bandit import MNISTBandit, State
+from jaxenv.envs.bsuite.mnist_bandit import Files, MNISTBandit, State, find, load
 from tests.envs.bsuite import reference
 from tests.packages import lazy
 from tests.parity import certify
@@ -52,7 +51,7 @@ def original(monkeypatch, folder):
 
 
 def loaded(path):
-    return _digits.load(_digits.find(str(path)))
+    return load(find(str(path)))
 
 
 class InTurn:
@@ -114,7 +113,7 @@ def test_the_default_images_are_the_digits_of_scikit_learn():
     assert env.action_spec().num_values == 10
     assert jaxenv.spec(ID).max_episode_steps is None
     np.testing.assert_array_equal(env.observe(State(lanes, lanes, lanes)), theirs.images / 16)
-    np.testing.assert_array_equal(_digits.load(_digits.Files())[1], theirs.target)
+    np.testing.assert_array_equal(load(Files())[1], theirs.target)
 
 
 def test_images_are_drawn_uniformly_with_their_labels(folder):
@@ -179,15 +178,15 @@ def test_files_are_identified_when_the_environment_is_made(folder, tmp_path, mon
     monkeypatch.chdir(folder)
     np.savez(tmp_path / "some.npz", images=IMAGES[:50], labels=LABELS[:50])
     new = MNISTBandit(path=str(tmp_path / "some.npz"))
-    assert [len(_digits.load(e.files)[1]) for e in (env, new)] == [200, 50]
+    assert [len(load(e.files)[1]) for e in (env, new)] == [200, 50]
     with pytest.raises(ValueError, match=r"some.npz has changed since"):
-        _digits.load.__wrapped__(env.files)
+        load.__wrapped__(env.files)
 
 
 def test_without_scikit_learn_the_error_names_the_extra_and_the_alternative(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r'pip install ".*\[mnist\]", or pass path='):
-        _digits.load.__wrapped__(_digits.Files())
+        load.__wrapped__(Files())
 
 
 @pytest.mark.parametrize(
