@@ -51,7 +51,18 @@ def batch(
 
     Functions whose results do not fit each other, and invalid rewards and ends, are a ``ValueError``.
     """
-    lane = _checked_lane(name, reset, step, action, observation)
+    check_callable(name, "reset", reset, "a key")
+    check_callable(name, "step", step, "state, action and key")
+    check_spec(name, action, "action")
+    if observation is not None:
+        check_spec(name, observation, "observation")
+    key_kinds, state, found = _checked_reset(name, reset)
+    if observation is None:
+        observation = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), found)
+    if (fault := type_mismatch(found, observation, "observation")) is not None:
+        raise ValueError(f"{name}: spec of {fault}, as reset returns it; {_ORDER}")
+    _check_step(name, step, state, found, action)
+    lane = Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
     return make(EnvSpec(name, lambda num_envs: SingleLane(lane, num_envs=num_envs)), num_envs, **options)
 
 
@@ -111,23 +122,6 @@ def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ..
 # --- checks of the functions, in the user's terms ---------------------------------------------------------------------
 
 _ORDER = "reset returns (state, observation)"
-
-
-def _checked_lane(
-    owner: str, reset: Callable[..., Any], step: Callable[..., Any], action: Tree, observation: Tree
-) -> Lane:
-    check_callable(owner, "reset", reset, "a key")
-    check_callable(owner, "step", step, "state, action and key")
-    check_spec(owner, action, "action")
-    if observation is not None:
-        check_spec(owner, observation, "observation")
-    key_kinds, state, found = _checked_reset(owner, reset)
-    if observation is None:
-        observation = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), found)
-    if (fault := type_mismatch(found, observation, "observation")) is not None:
-        raise ValueError(f"{owner}: spec of {fault}, as reset returns it; {_ORDER}")
-    _check_step(owner, step, state, found, action)
-    return Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
 
 
 def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, Tree]:

@@ -26,6 +26,7 @@ from jaxenv.core._declared import declared_leaves
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core.levels import refuse_given_levels
 from jaxenv.random import Clock, KeyWords
+from jaxenv.specs._array import rearranged
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
@@ -100,21 +101,14 @@ def specs_of_agents(owner: str, what: str, env: Environment, spec: Tree) -> dict
     if what == "observation":
         check_agents_lead(owner, env)
     return {
-        agent: jax.tree.map(lambda one, number=number: _of_agent(one, number), spec)
+        agent: jax.tree.map(lambda s, number=number: rearranged(s, lambda x: x[:, number]), spec)
         for number, agent in enumerate(env.agent_names)
     }
 
 
-def _of_agent(spec: specs.Array, number: int) -> specs.Array:
-    if isinstance(spec, specs.Bounded):
-        return spec.replace(shape=spec.shape[1:], minimum=spec.minimum[number], maximum=spec.maximum[number])
-    return spec.replace(shape=spec.shape[1:])
-
-
 def info_of_agent(env: Environment, info: dict[str, Tree], number: int) -> dict[str, Any]:
     """Returns the ``env_info`` of one agent from a lane's, whose entries have an axis of agents or are shared."""
-    marks = marks_of_agents(env, info)
-    return jax.tree.map(lambda of_agents, x: x[number] if of_agents else x, marks, info)
+    return jax.tree.map(lambda of_agents, x: x[number] if of_agents else x, marks_of_agents(env, info), info)
 
 
 # Names that host programs read in infos of Gymnasium and stable-baselines3, which exchange environments.
@@ -220,6 +214,15 @@ def check_action(owner: str, spec: Tree, action: Tree) -> None:
             raise ValueError(f"{owner}: {name} {rule}, got {jnp.shape(x)}")
 
 
+def lane_action(owner: str, spec: Tree, action: Tree) -> Tree:
+    """Returns one lane's action as arrays, checked. Trainers keep or drop an axis of length 1."""
+    action = jax.tree.map(jnp.asarray, action)
+    if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
+        action = action.reshape(spec.shape)
+    check_action(owner, spec, action)
+    return action
+
+
 def typed(key: Any) -> Any:
     """Converts legacy ``uint32`` keys to typed ones; other values pass through."""
     if getattr(key, "dtype", None) == np.uint32 and key.ndim:
@@ -252,8 +255,7 @@ def step_and_restart(
     env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree
 ) -> tuple[Tree, TimeStep]:
     """Acts as `step`, and starts the next episode where this one ends, as in mode ``"same_step"``."""
-    restarting = AutoReset(env, "same_step")
-    state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
+    state, timestep = AutoReset(env, "same_step").step(AutoResetState(_with_words(state, words), ()), action)
     return state.inner, timestep
 
 

@@ -101,12 +101,12 @@ class RowAdapter(Adapter):
         return self._masks[lane].copy()
 
 
-def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any], env: Environment) -> Any:
+def spec_of_id(env_or_id: Any, options: dict[str, Any], env: Environment) -> Any:
     """Gymnasium's spec of an id with options, ``None`` for an environment or an id that is not registered there.
 
     It has no limit around `Trials`, whose episodes have it inside.
     """
-    spec = registry.get(f"jaxenv/{env_or_id}") if isinstance(env_or_id, str) else None
+    spec = gymnasium.registry.get(f"jaxenv/{env_or_id}") if isinstance(env_or_id, str) else None
     if spec is None:
         return None
     limit = options.get("max_episode_steps")
@@ -138,7 +138,7 @@ def to_gymnasium(
         raise ValueError(f"to_gymnasium: env must have one lane, got {env.num_envs}: to_gymnasium_vector takes them")
     single = JaxenvEnv(env, render_mode)
     options.pop("autoreset", None)
-    single.spec = spec_of_id(gymnasium.registry, env_or_id, options, env)
+    single.spec = spec_of_id(env_or_id, options, env)
     return single
 
 
@@ -194,9 +194,8 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
     def action_masks(self) -> Callable[[], np.ndarray]:
         """The function that ``MaskablePPO`` of sb3-contrib calls: the flags of the actions that are legal now."""
         if not self._has_mask:
-            raise AttributeError(
-                f"to_gymnasium: {self.env} has no env_info['action_mask']", name="action_masks", obj=self
-            )
+            rule = f"to_gymnasium: {self.env} has no env_info['action_mask']"
+            raise AttributeError(rule, name="action_masks", obj=self)
         return lambda: self._masks_of(0)
 
     def render(self) -> np.ndarray:
@@ -210,8 +209,7 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
 
 
 def _info(row: StepResult) -> dict[str, Any]:
-    info = row.info.items()
-    return {n: _of_lane(x) if isinstance(x, np.ndarray) else jax.tree.map(_of_lane, x) for n, x in info}
+    return {n: _of_lane(x) if isinstance(x, np.ndarray) else jax.tree.map(_of_lane, x) for n, x in row.info.items()}
 
 
 def _of_lane(x: np.ndarray) -> Any:
@@ -247,9 +245,7 @@ def to_gymnasium_vector(
     if isinstance(options.get("autoreset"), AutoresetMode):
         options["autoreset"] = next(mode for mode, value in _MODES.items() if value is options["autoreset"])
     envs = JaxenvVectorEnv(environment_of("to_gymnasium_vector", env_or_id, num_envs, options), arrays, render_mode)
-    envs.spec = spec_of_id(
-        gymnasium.registry, env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays}, envs.env
-    )
+    envs.spec = spec_of_id(env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays}, envs.env)
     return envs
 
 
@@ -295,15 +291,14 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
             seed = int(self.np_random.integers(2**32)) if seed is None else seed
             row = self._start(seed)
         else:
-            raise ValueError(
-                f"to_gymnasium_vector: the first reset starts all lanes, got a reset_mask of {mask.sum()} lanes"
-            )
+            rule = "the first reset starts all lanes"
+            raise ValueError(f"to_gymnasium_vector: {rule}, got a reset_mask of {mask.sum()} lanes")
         self._set_random(seed)
         self._ended = row.ended
         if mask is None:
             return self._observation(row.observation), _infos(row.info, self._everywhere)
         where = np.where if self._numpy else jnp.where
-        infos = jax.tree.map(lambda x: where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, x.dtype.type(0)), row.info)
+        infos = jax.tree.map(lambda x: where(tree.expand(mask, x.ndim), x, x.dtype.type(0)), row.info)
         return self._observation(row.observation), _infos(infos, mask)
 
     def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict[str, Any]]:
@@ -364,8 +359,8 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
             return None
         if unknown := [name for name in options if name != "reset_mask"]:
             raise ValueError(f"to_gymnasium_vector: the only option of reset is reset_mask, got {unknown[0]!r}")
-        mask = options["reset_mask"]
-        given, mask = mask, np.asarray(mask)  # wrappers such as JaxToTorch convert the options, too
+        given = options["reset_mask"]
+        mask = np.asarray(given)  # wrappers such as JaxToTorch convert the options, too
         if not hasattr(given, "dtype") or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             rule = f"reset_mask must be an array bool[{self.num_envs}]"
             raise ValueError(f"to_gymnasium_vector: {rule}, got {described(given)}")

@@ -16,13 +16,7 @@ from jaxenv._util.library import import_library
 from jaxenv.core import Environment, Starts, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core._restart import start_episodes
-from jaxenv.interop._environment import (
-    LaneAdapter,
-    check_reward,
-    one_lane,
-    params_of,
-    with_params_like,
-)
+from jaxenv.interop._environment import LaneAdapter, check_reward, one_lane, params_of, with_params_like
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.wrappers import RescaleAction
@@ -164,12 +158,11 @@ def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict
 
 
 def _vectors(spec: Tree, observation: Tree) -> Any:
-    if isinstance(spec, Mapping):
-        return {name: _entry(name, spec[name], observation[name]) for name in spec}
-    return specs.flatten(spec, observation, dtype=np.float32)
-
-
-def _entry(name: str, spec: Tree, value: Tree) -> jax.Array:
-    if name.startswith("pixels/") and specs.is_spec(spec):
-        return value.astype(jnp.float32)
-    return specs.flatten(spec, value, dtype=np.float32)
+    if not isinstance(spec, Mapping):
+        return specs.flatten(spec, observation, dtype=np.float32)
+    return {
+        name: observation[name].astype(jnp.float32)
+        if name.startswith("pixels/") and specs.is_spec(inner)
+        else specs.flatten(inner, observation[name], dtype=np.float32)
+        for name, inner in spec.items()
+    }

@@ -14,7 +14,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import tree
 from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
 from jaxenv._util.library import import_library
 from jaxenv._util.names import explained, missing_attribute
@@ -24,14 +24,7 @@ from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.core._declared import Declared, check_number, declared_leaves
 from jaxenv.core.registry import ids
 from jaxenv.interop import _environment
-from jaxenv.interop._environment import (
-    LaneAdapter,
-    check_action,
-    check_reward,
-    not_one_number,
-    one_lane,
-    params_of,
-)
+from jaxenv.interop._environment import LaneAdapter, check_reward, lane_action, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 from jaxenv.wrappers import TimeLimit
@@ -236,11 +229,7 @@ class GymnaxEnv(LaneAdapter):
         self, step: Callable[..., Any], key: jax.Array, state: GymnaxState, action: Tree, params: Any
     ) -> tuple[Any, ...]:
         check_kind(str(self), "state", state, GymnaxState, ", as reset and step return it")
-        action = jax.tree.map(jnp.asarray, action)
-        spec = self._env.action_spec()
-        if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
-            action = action.reshape(spec.shape)  # trainers drop the axis of length 1, which gymnax allows
-        check_action(str(self), spec, action)
+        action = lane_action(str(self), self._env.action_spec(), action)
         inner, timestep = step(self._with(params), *self._lane_and_words(key), state.inner, action)
         # As in gymnax, gradients pass through rewards only.
         obs, reward, *flags, info = _fields(timestep)

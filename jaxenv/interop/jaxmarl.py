@@ -15,13 +15,7 @@ from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep, marks_of_agents
 from jaxenv.core._merging import for_one_lane
 from jaxenv.interop import _environment
-from jaxenv.interop._environment import (
-    LaneAdapter,
-    check_action,
-    has_action_mask,
-    one_lane,
-    specs_of_agents,
-)
+from jaxenv.interop._environment import LaneAdapter, has_action_mask, lane_action, one_lane, specs_of_agents
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 
@@ -89,10 +83,8 @@ class JaxmarlEnv(LaneAdapter):
         its actions are ignored; ``dones["__all__"]`` says that the game ended.
         """
         if reset_state is None:
-            state, timestep = _environment.step_and_restart(
-                self._env, *self._lane_and_words(key), state, self._joint(actions)
-            )
-            return (*self._row(state, timestep),)
+            given = *self._lane_and_words(key), state, self._joint(actions)
+            return self._row(*_environment.step_and_restart(self._env, *given))
         observation, state, rewards, dones, infos = self.step_env(key, state, actions)
         ended = dones["__all__"]
         starting = (self.get_obs(reset_state), reset_state)
@@ -103,8 +95,7 @@ class JaxmarlEnv(LaneAdapter):
         self, key: jax.Array, state: Tree, actions: dict[str, Tree]
     ) -> tuple[dict[str, Tree], Tree, dict[str, jax.Array], dict[str, jax.Array], dict[str, Any]]:
         """Advances by one step without a restart."""
-        state, timestep = _environment.step(self._env, *self._lane_and_words(key), state, self._joint(actions))
-        return (*self._row(state, timestep),)
+        return self._row(*_environment.step(self._env, *self._lane_and_words(key), state, self._joint(actions)))
 
     def get_obs(self, state: Tree) -> dict[str, Tree]:
         """Computes the observations of a state, if they depend on the state alone."""
@@ -131,13 +122,7 @@ class JaxmarlEnv(LaneAdapter):
             got = ", ".join(map(str, actions)) if isinstance(actions, dict) else type(actions).__name__
             rule = f"must be a dict with one of each agent, {', '.join(self.agents)}"
             raise ValueError(f"{self}: actions {rule}, got {got}")
-        by_agent = []
-        for agent, spec in self._action_specs.items():
-            action = jax.tree.map(jnp.asarray, actions[agent])
-            if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
-                action = action.reshape(spec.shape)  # trainers keep an axis of length 1
-            check_action(f"{self}: {agent}", spec, action)
-            by_agent.append(action)
+        by_agent = [lane_action(f"{self}: {a}", spec, actions[a]) for a, spec in self._action_specs.items()]
         return jax.tree.map(lambda *of_agents: jnp.stack(of_agents), *by_agent)
 
     def _row(self, state: Tree, timestep: TimeStep) -> tuple[Any, ...]:

@@ -64,8 +64,7 @@ class SearchModel:
         reward = self.env.reward_spec().zeros(timestep.env_id.shape)
         row = dataclasses.replace(timestep, env_info=env_info, reward=reward)
         logits, value = self._predicted(params, key, state, row)
-        outputs = {"prior_logits": logits, "value": value, "embedding": (state, _player(self.env, row))}
-        return _mctx().RootFnOutput(**outputs)
+        return _mctx().RootFnOutput(prior_logits=logits, value=value, embedding=(state, _player(self.env, row)))
 
     def recurrent_fn(self, params: Any, key: Any, action: Any, embedding: Any) -> tuple[Any, Any]:
         """Steps all lanes once, the ``recurrent_fn`` of mctx."""
@@ -81,8 +80,8 @@ class SearchModel:
         # mctx knows no ends: the value after the last row is a part of the reward, and nothing below it counts.
         reward = _reward(timestep, player) + jnp.where(last, discount * value, np.float32(0))
         discount = jnp.where(last, np.float32(0), discount)
-        outputs = {"reward": reward, "discount": discount, "prior_logits": logits, "value": value}
-        return _mctx().RecurrentFnOutput(**outputs), (state, after)
+        output = _mctx().RecurrentFnOutput(reward=reward, discount=discount, prior_logits=logits, value=value)
+        return output, (state, after)
 
     def invalid_actions(self, timestep: TimeStep) -> jax.Array:
         """Returns the ``invalid_actions`` of mctx, bool ``[B, num_actions]``."""
@@ -196,7 +195,6 @@ def _player(env: Environment, timestep: TimeStep) -> jax.Array:
 
 
 def _reward(timestep: TimeStep, player: jax.Array) -> jax.Array:
-    """Returns the reward of the player in each lane, ``[B]``."""
     if timestep.reward.ndim == 1:
         return timestep.reward
     return jnp.where(player == 0, timestep.reward[:, 0], timestep.reward[:, 1])

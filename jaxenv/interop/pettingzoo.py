@@ -71,8 +71,7 @@ class _Game(Adapter):
         actions = specs_of_agents(_OWNER, "action", env, env.action_spec())
         observations = specs_of_agents(_OWNER, "observation", env, env.observation_spec())
         self.action_spaces = {a: space_of(s, spaces, f"{_OWNER}: action") for a, s in actions.items()}
-        discrete = all(isinstance(s, spaces.Discrete) for s in self.action_spaces.values())
-        has_mask = has_action_mask(env) and discrete
+        has_mask = has_action_mask(env) and all(isinstance(s, spaces.Discrete) for s in self.action_spaces.values())
         super().__init__(env, _Rows(has_mask))
         self.render_mode = render_mode
         name = env.name or type(env.unwrapped).__name__
@@ -114,8 +113,7 @@ class _Game(Adapter):
             raise ValueError(f"{_OWNER}: all agents have left the game, call reset")
 
     def _info_of(self, agent: str, info: dict[str, Tree]) -> dict[str, Any]:
-        of_lane = jax.tree.map(lambda x: x[0], info)
-        return info_of_agent(self.env, of_lane, self.possible_agents.index(agent))
+        return info_of_agent(self.env, jax.tree.map(lambda x: x[0], info), self.possible_agents.index(agent))
 
 
 class JaxenvParallelEnv(_Game):

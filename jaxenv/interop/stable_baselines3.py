@@ -62,7 +62,12 @@ class LanesVecEnv(RowAdapter):
         super().__init__(env, render_mode, env.num_envs)
         for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec())):
             _check_starts(spec, f"{_OWNER}: {env}: {name}")
-        _check_action_space(self._of_lane["action"], f"{_OWNER}: {env}: action")
+        spaces, action = import_library("gymnasium.spaces", "pip install gymnasium"), self._of_lane["action"]
+        of_integers = isinstance(action, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+        if not (of_integers or (isinstance(action, spaces.Box) and action.dtype.kind == "f")):
+            rule = "must be floats, one signed integer, or a vector of signed integers or bools for stable-baselines3"
+            how = "ActionWrappers such as FlattenAction change it"
+            raise ValueError(f"{_OWNER}: {env}: action {rule}, got {action}: {how}")
         super(Fixed, self).__init__(env.num_envs, *self._of_lane.values())  # type: ignore[call-arg]
         self.metadata, self._action = RENDERING, None
         self._is_fixed = True
@@ -127,14 +132,6 @@ def _check_starts(spec: Tree, owner: str) -> None:
     for leaf in jax.tree.leaves(leaf_spaces(spec, owner)):
         if np.any(getattr(leaf, "start", 0)):
             raise ValueError(f"{owner}: integers must start at 0 for stable-baselines3, got {leaf}")
-
-
-def _check_action_space(space: Any, owner: str) -> None:
-    spaces = import_library("gymnasium.spaces", "pip install gymnasium")
-    of_integers = isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
-    if not (of_integers or (isinstance(space, spaces.Box) and space.dtype.kind == "f")):
-        rule = "must be floats, one signed integer, or a vector of signed integers or bools for stable-baselines3"
-        raise ValueError(f"{owner} {rule}, got {space}: ActionWrappers such as FlattenAction change it")
 
 
 def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict[str, Any]]:

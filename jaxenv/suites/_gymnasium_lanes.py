@@ -102,7 +102,6 @@ def _close(env: Any) -> None:
 
 
 def _with_zero(spec: specs.Array) -> specs.Array:
-    """Extends the bounds of a spec to zero."""
     if not isinstance(spec, specs.Bounded):
         return spec
     return spec.replace(minimum=np.minimum(spec.minimum, 0), maximum=np.maximum(spec.maximum, 0))

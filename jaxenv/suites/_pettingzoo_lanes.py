@@ -118,8 +118,7 @@ class AtOnce(Game):
         return self._row(not self.game.agents, bool(cut))
 
     def _shown(self) -> tuple[Any, dict[str, Any]]:
-        spaces_of_info = self.observation_space["info"].spaces
-        info = {name: np.zeros(space.shape, np.int8) for name, space in spaces_of_info.items()}
+        info = {name: np.zeros(space.shape, np.int8) for name, space in self.observation_space["info"].spaces.items()}
         observation = _zeros(self.observation_space["observation"])  # of agents that have left
         for number, (name, own) in enumerate(zip(self.names, self._acted, strict=True)):
             shown = self._seen.get(name)

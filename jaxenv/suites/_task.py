@@ -137,7 +137,7 @@ class Single(abc.ABC):
 
         with outside_traces():
             key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
-            action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), self.action_spec.value)
+            action = _strong(self.action_spec.value)
             values = _strong(jax.eval_shape(lambda: jax.tree.map(jnp.asarray, self.example_values())))
             state = _strong(jax.eval_shape(first, values, key))
             for _ in range(2):  # the second step starts from the dtypes that the first one returned
@@ -276,15 +276,13 @@ class SuiteTask(Task):
     def _single(self) -> Any:
         return single_of(self.suite, self.id, self.options)
 
-    def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """Returns the numbers that the suite's functions receive, and the ranks of the shared ones."""
-        return values_of(self.params), ranks_of(self.params)
+    def _values(self) -> dict[str, Any]:
+        return values_of(self.params)
 
     def _map_lanes(self, function: Callable[..., Any], *arguments: Tree) -> Tree:
-        """Maps ``function(values, *arguments)`` of the suite over the lanes."""
-        values, ranks = self._values()
+        ranks = {field.name: field.metadata["rank"] for field in dataclasses.fields(self.params)}
         with default_types():
-            return map_lanes(lambda *given: _typed_keys.to_words(function(*given)), values, ranks, *arguments)
+            return map_lanes(lambda *given: _typed_keys.to_words(function(*given)), self._values(), ranks, *arguments)
 
     def _state(self, env_state: Tree, observation: Tree) -> State:
         shapes = self._single.shapes
@@ -296,23 +294,18 @@ def _cast(shapes: Tree, arrays: Tree) -> Tree:
 
 
 def load_task(
-    suite: str,
-    single: Callable[[str, tuple[Any, ...]], Single],
-    name: str,
-    num_envs: int | None,
-    constructor: Mapping[str, Any],
-    kwargs: Mapping[str, Any],
+    suite: str, name: str, num_envs: int | None, constructor: Mapping[str, Any], kwargs: Mapping[str, Any]
 ) -> Environment:
     """Builds an environment of a suite with its stack of wrappers.
 
-    ``single`` is the suite's; ``constructor`` has the arguments of the library's constructor, with their defaults.
+    ``constructor`` has the arguments of the library's constructor, with their defaults.
     """
     owner = f"{suite}:{name}"
     of_stack = {key: value for key, value in kwargs.items() if key in OPTIONS}
     given = {key: value for key, value in kwargs.items() if key not in OPTIONS}
     own = sorted(given.keys() & constructor.keys())
     options = tuple((key, checked_option(owner, key, given.pop(key), constructor[key])) for key in own)
-    built = single(name, options)
+    built = single_of(suite, name, options)
     if built.limit_name in given:
         rule = f"{built.limit_name} is the time limit, pass max_episode_steps to load"
         raise ValueError(f"{owner}: {rule}, got {given[built.limit_name]!r}")
@@ -330,9 +323,9 @@ def map_lanes(
 ) -> Tree:
     """Maps ``function(values, *arguments)``, written for one lane, over the lanes of ``arguments``.
 
-    A value with one axis more than its rank holds one value per lane; all others are the same for all lanes.
+    A value with one axis more than its rank, 0 by default, holds one value per lane; all others are the same for all.
     """
-    per_lane = {name: value for name, value in values.items() if np.ndim(value) > ranks[name]}
+    per_lane = {name: value for name, value in values.items() if np.ndim(value) > ranks.get(name, 0)}
 
     def one_lane(of_lane: dict[str, Any], *arguments: Any) -> Any:
         return function({**values, **of_lane}, *arguments)
@@ -393,8 +386,3 @@ def _field(value: np.ndarray) -> Any:
 def values_of(params: Any) -> dict[str, Any]:
     """Returns the fields of a struct of params by name."""
     return {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
-
-
-def ranks_of(params: Any) -> dict[str, int]:
-    """Returns the number of axes of each field whose value is the same for all lanes."""
-    return {field.name: field.metadata["rank"] for field in dataclasses.fields(params)}

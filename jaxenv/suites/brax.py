@@ -26,7 +26,7 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     """
     check_known("brax", name, _brax()._envs)
     named, takes_any = arguments_of(_brax()._envs[name])
-    return load_task("brax", single, name, num_envs, {**(_PASSED_ON if takes_any else {}), **named}, kwargs)
+    return load_task("brax", name, num_envs, {**(_PASSED_ON if takes_any else {}), **named}, kwargs)
 
 
 class BraxSingle(BraxLike):

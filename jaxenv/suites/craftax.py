@@ -4,7 +4,6 @@ Craftax itself reports its time limit as a termination, and its auto-reset hides
 """
 
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +15,7 @@ from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, library, reporting
-from jaxenv.suites._task import Single, Stepped, functions_of, is_numeric, load_task, params_struct, spec_of
+from jaxenv.suites._task import Single, Stepped, functions_of, is_numeric, load_task, params_struct, spec_of, values_of
 from jaxenv.tree import Tree
 
 _craftax = library("craftax", "craftax.craftax_env")
@@ -50,8 +49,8 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     options. ``max_episode_steps`` is Craftax's ``max_timesteps``.
     """
     built = single(name, ())
-    constructor = _fields(built.env.static_env_params) | {"fractal_noise_angles": None}
-    return load_task("craftax", single, name, num_envs, constructor, kwargs)
+    constructor = values_of(built.env.static_env_params) | {"fractal_noise_angles": None}
+    return load_task("craftax", name, num_envs, constructor, kwargs)
 
 
 class CraftaxSingle(Single):
@@ -73,7 +72,7 @@ class CraftaxSingle(Single):
                 self.env = type(self.env)(self.env.static_env_params.replace(**arguments))
             self.env_params = self.env.default_params.replace(**angles)
         self.limit = int(self.env_params.max_timesteps)
-        numbers = {name: np.asarray(value) for name, value in _fields(self.env_params).items() if is_numeric(value)}
+        numbers = {name: np.asarray(value) for name, value in values_of(self.env_params).items() if is_numeric(value)}
         del numbers["max_timesteps"]
         self.params = params_struct(self.owner, self.options, numbers)
         self._start = jax.jit(self._begin)  # traced once for all platforms
@@ -107,7 +106,3 @@ class CraftaxSingle(Single):
 
 
 single, *_ = functions_of(CraftaxSingle)
-
-
-def _fields(struct: Any) -> dict[str, Any]:
-    return {field.name: getattr(struct, field.name) for field in dataclasses.fields(struct)}

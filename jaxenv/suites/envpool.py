@@ -89,7 +89,6 @@ def _task(name: str) -> str:
 
 
 def _follows_limit(name: str) -> bool:
-    """Returns whether EnvPool ends episodes at ``max_episode_steps``."""
     return _task(name) == "Sokoban" or not {_family(name), _task(name)} & _OWN_ENDS
 
 

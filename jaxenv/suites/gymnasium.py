@@ -35,14 +35,12 @@ def ids() -> list[str]:
 
 def docstring(name: str) -> str:
     """Returns Gymnasium's docstring of an environment; empty if its package is not installed."""
-    spec = _spec(name)
-    entry = spec.entry_point
+    entry = _spec(name).entry_point
     try:
         entry = _gymnasium().envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
     except Exception:  # the package is missing
         return ""
-    text = inspect.cleandoc(getattr(entry, "__doc__", None) or "")
-    return text.removeprefix("## Description").strip()
+    return inspect.cleandoc(getattr(entry, "__doc__", None) or "").removeprefix("## Description").strip()
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
@@ -187,5 +185,4 @@ def action_of(make: Callable[[], Any]) -> Tree:
 
 
 def _lanes() -> Any:
-    """Returns the module of lanes, which imports Gymnasium."""
     return importlib.import_module("jaxenv.suites._gymnasium_lanes")

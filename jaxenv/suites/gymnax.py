@@ -172,17 +172,18 @@ class GymnaxEnvironment(SuiteTask):
         return {name: getattr(state.env_state, name) for name in _COUNTERS.get(self.id, ())}
 
     def carry(self, old: Tree, new: Tree) -> Tree:
-        carried = _COUNTERS.get(self.id, ()) + _CARRIED.get(self.id, ())
-        values = {name: getattr(old.env_state, name) for name in carried}
+        values = {name: getattr(old.env_state, name) for name in _COUNTERS.get(self.id, ()) + _CARRIED.get(self.id, ())}
         return State(new.env_state.replace(**values), new.observation) if values else new
 
     @property
     def opt_outs(self) -> Mapping[str, str]:  # type: ignore[override]
+        unless = [getattr(self.params, name) for name in _CONSTANT_START.get(self.id, ())]
+        is_constant = self.id in _CONSTANT_START and all(is_concrete(x) and not np.any(x) for x in unless)
         constant = dict.fromkeys(("lanes_differ", "episodes_differ"), "gymnax starts all episodes in the same state")
         looping = "gymnax searches for a free slot in a loop that runs until the last lane has finished"
         return {
             **({"sharding_invariant": looping} if self.id == "Asterix-MinAtar" else {}),
-            **(constant if self._has_constant_start else {}),
+            **(constant if is_constant else {}),
         }
 
     def _with_params(self, values: Mapping[str, Any]) -> Self:
@@ -192,15 +193,8 @@ class GymnaxEnvironment(SuiteTask):
             _check_settable(f"{self}", name, self._single, value)
         return super()._with_params(values)
 
-    @property
-    def _has_constant_start(self) -> bool:
-        """Whether all episodes are known to start in the same state."""
-        unless = [getattr(self.params, name) for name in _CONSTANT_START.get(self.id, ())]
-        return self.id in _CONSTANT_START and all(is_concrete(x) and not np.any(x) for x in unless)
-
-    def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
-        values, ranks = super()._values()
-        return {**values, "max_steps_in_episode": self.max_steps_in_episode}, {**ranks, "max_steps_in_episode": 0}
+    def _values(self) -> dict[str, Any]:
+        return {**super()._values(), "max_steps_in_episode": self.max_steps_in_episode}
 
 
 class GymnaxSingle(Single):

@@ -60,15 +60,12 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 
     A ``layout`` of overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the default time limit.
     """
-    return load_task("jaxmarl", single, name, num_envs, _constructor(name), kwargs)
-
-
-def _constructor(name: str) -> dict[str, Any]:
-    """Returns the arguments of a constructor, with those that it hands on, and their defaults."""
-    arguments = arguments_of(_class(name))[0]
-    if name == "HeuristicEnemySMAX":
-        return {**arguments_of(_class("SMAX"))[0], **arguments}
-    return {**arguments, "max_steps": 25} if name.startswith("MPE_") else arguments
+    constructor = arguments_of(_class(name))[0]
+    if name == "HeuristicEnemySMAX":  # this one and MPE hand arguments on
+        constructor = {**arguments_of(_class("SMAX"))[0], **constructor}
+    elif name.startswith("MPE_"):
+        constructor["max_steps"] = 25
+    return load_task("jaxmarl", name, num_envs, constructor, kwargs)
 
 
 @tree.struct

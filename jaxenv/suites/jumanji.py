@@ -59,9 +59,11 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 
     ``max_episode_steps`` is Jumanji's ``time_limit``.
     """
+    check_known("jumanji", name, _registry())
     left_out = _LEFT_OUT[1:] if name in _TERMINAL_HORIZON else _LEFT_OUT
-    constructor = {key: x for key, x in arguments_of(_constructor(name))[0].items() if key not in left_out}
-    return load_task("jumanji", single, name, num_envs, constructor, kwargs)
+    arguments, _ = arguments_of(_jumanji().registration.load(_registry()[name].entry_point))
+    constructor = {key: x for key, x in arguments.items() if key not in left_out}
+    return load_task("jumanji", name, num_envs, constructor, kwargs)
 
 
 class JumanjiSingle(Single):
@@ -130,14 +132,8 @@ class JumanjiSingle(Single):
         declared = _spec_of(self.env.observation_spec, "observation")
         if self.num_agents == 1:
             return declared
-        return {name: spec if name in self.of_agents else self._spec_for_all(spec) for name, spec in declared.items()}
-
-    def _spec_for_all(self, spec: specs.Array) -> specs.Array:
-        shape = self.num_agents, *spec.shape
-        if not isinstance(spec, specs.Bounded):
-            return spec.replace(shape=shape)
-        low, high = (np.broadcast_to(bound, shape) for bound in (spec.minimum, spec.maximum))
-        return spec.replace(shape=shape, minimum=low, maximum=high)
+        count = self.num_agents
+        return {name: spec if name in self.of_agents else spec.batched(count) for name, spec in declared.items()}
 
 
 single, action_and_limit, docstring = functions_of(JumanjiSingle)
@@ -145,11 +141,6 @@ single, action_and_limit, docstring = functions_of(JumanjiSingle)
 
 def _registry() -> Mapping[str, Any]:
     return _jumanji().registration._REGISTRY
-
-
-def _constructor(name: str) -> type:
-    check_known("jumanji", name, _registry())
-    return _jumanji().registration.load(_registry()[name].entry_point)
 
 
 def _as_dicts(value: Any) -> Tree:

@@ -35,7 +35,7 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 
     ``max_steps``, 100 by default, is the time limit unless ``max_episode_steps`` is given.
     """
-    return load_task("navix", single, name, num_envs, _ARGUMENTS, kwargs)
+    return load_task("navix", name, num_envs, _ARGUMENTS, kwargs)
 
 
 class NavixSingle(Single):

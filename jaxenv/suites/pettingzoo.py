@@ -63,8 +63,7 @@ def load(
     check_known("pettingzoo", name, ids())
     options, arguments = split_keywords(owner, num_envs, kwargs)
     limit = options.max_episode_steps
-    make = _maker(name, arguments, limit)
-    engine = process_engine(owner, num_envs, limit, make, vectorization, timeout, context)
+    engine = process_engine(owner, num_envs, limit, _maker(name, arguments, limit), vectorization, timeout, context)
     with reporting(owner, arguments):
         engine.specs  # noqa: B018 (wrong arguments fail here)
     return stack_around(engine, num_envs, options)

@@ -45,7 +45,7 @@ def load(name: str, /, num_envs: int | None = None, *, opponent: Any = "self", *
     if opponent not in ("random", "self") and not callable(opponent):
         rule = "opponent must be 'random', 'self' or a function (observation, mask, key)"
         raise ValueError(f"pgx:{name}: {rule}, got {opponent!r}")
-    return load_task("pgx", single, name, num_envs, {"opponent": None}, {"opponent": opponent, **kwargs})
+    return load_task("pgx", name, num_envs, {"opponent": None}, {"opponent": opponent, **kwargs})
 
 
 @tree.struct

@@ -31,7 +31,7 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     if "action_repeat" in kwargs:
         rule = "action_repeat must be left out, pass wrappers=[('ActionRepeat', {'num': ...})] to load"
         raise ValueError(f"playground:{name}: {rule}, got {kwargs['action_repeat']!r}")
-    return load_task("playground", single, name, num_envs, _flat(_part(name).get_default_config(name)), kwargs)
+    return load_task("playground", name, num_envs, _flat(_part(name).get_default_config(name)), kwargs)
 
 
 class PlaygroundSingle(BraxLike):
@@ -60,7 +60,6 @@ single, action_and_limit, docstring = functions_of(PlaygroundSingle)
 
 
 def _part(name: str) -> Any:
-    """Returns Playground's module that holds the environment's entry."""
     return next(part for part in _parts() if name in part.ALL_ENVS)
 
 

@@ -3,7 +3,6 @@
 Rulesets are params: one for all lanes, or one per lane.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from jaxenv import specs
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import library, reporting
-from jaxenv.suites._task import Single, Stepped, functions_of, load_task, params_struct
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task, params_struct, values_of
 from jaxenv.tree import Tree
 
 _xminigrid = library("xminigrid")
@@ -25,7 +24,7 @@ _RULESET = ("goal", "rules", "init_tiles")
 
 def ids() -> list[str]:
     """Returns the ids that ``load`` accepts: all ids registered with XLand-MiniGrid."""
-    return sorted(_registry())
+    return sorted(_xminigrid().registration._REGISTRY)
 
 
 def load(name: str, /, num_envs: int | None = None, *, ruleset: Any = None, **kwargs: Any) -> Environment:
@@ -36,7 +35,7 @@ def load(name: str, /, num_envs: int | None = None, *, ruleset: Any = None, **kw
     limit unless ``max_episode_steps`` is given.
     """
     built = single(name, ())
-    fields = {f.name: getattr(built.env_params, f.name) for f in dataclasses.fields(built.env_params)}
+    fields = values_of(built.env_params)
     constructor = {field: fields[field] for field in fields if field not in ("ruleset", "render_mode")}
     if ruleset is not None:
         if "ruleset" not in fields:
@@ -44,7 +43,7 @@ def load(name: str, /, num_envs: int | None = None, *, ruleset: Any = None, **kw
         arrays = {field: getattr(ruleset, field) for field in _RULESET}
         kwargs |= {**arrays, "num_rules": arrays["rules"].shape[-2], "num_tiles": arrays["init_tiles"].shape[-2]}
         constructor |= {"num_rules": 1, "num_tiles": 1}
-    return load_task("xminigrid", single, name, num_envs, constructor, kwargs)
+    return load_task("xminigrid", name, num_envs, constructor, kwargs)
 
 
 class XMiniGridSingle(Single):
@@ -97,7 +96,3 @@ class XMiniGridSingle(Single):
 
 
 single, action_and_limit, docstring = functions_of(XMiniGridSingle)
-
-
-def _registry() -> Mapping[str, Any]:
-    return _xminigrid().registration._REGISTRY

@@ -155,7 +155,7 @@ def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array, 
         legal = _within(s, a)
         if s.dtype.kind in "iu":
             legal &= a.astype(given.dtype) == given  # False if the dtype of the spec cannot represent it
-        _check(env, _name(name, path), given, legal, used, clock, _rule(s))
+        _check(env, tree.path_name(path, name), given, legal, used, clock, _rule(s))
     mask = env.env_info_of(state).get("action_mask")
     if mask is not None and isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ():
         if mask.shape != (*used.shape, spec.num_values):
@@ -173,7 +173,7 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Arr
     for name, observation in shown.items():
         specs_of_leaves = tree.flatten_with_path(env.observation_spec())[0]
         for (path, s), x in zip(specs_of_leaves, jax.tree.leaves(observation), strict=True):
-            _check(env, _name(name, path), x, _within(s, x), used, clock, _rule(s))
+            _check(env, tree.path_name(path, name), x, _within(s, x), used, clock, _rule(s))
     if "abnormal" in timestep.env_info:
         abnormal = timestep.env_info["abnormal"]
         rule = "the step failed: GuardNonFinite found a number that is not finite, or the task itself reported it"
@@ -199,7 +199,7 @@ def _check_level(env: Environment, start: Place) -> None:
     for path, x in tree.flatten_with_path(start.values)[0]:
         if jnp.issubdtype(x.dtype, jnp.inexact):
             holds = jnp.isfinite(x)
-            _check(env, _name("level", path), x, holds, used, None, "it must be finite")
+            _check(env, tree.path_name(path, "level"), x, holds, used, None, "it must be finite")
             finite = finite & holds.reshape(*used.shape, -1).all(axis=1)
     lane = jnp.zeros((), jnp.int32)
     asked = used & finite
@@ -240,10 +240,6 @@ def _rule(spec: specs.Array) -> str:
     if isinstance(spec, specs.Bounded):
         return f"it must lie within {spec}"
     return "it must be finite" if spec.is_continuous else f"it must fit {spec.dtype}"
-
-
-def _name(root: str, path: tuple[Any, ...]) -> str:
-    return ".".join(filter(None, [root, tree.path_name(path)]))
 
 
 def _check(

@@ -1,6 +1,6 @@
 """Comparison of trees of arrays; a difference is reported with its leaf, step, lane and both values."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ from jaxenv import specs, tree
 from jaxenv.core.timestep import TimeStep
 from jaxenv.testing.report import Failure
 from jaxenv.tree import Tree
-from jaxenv.tree._typed_keys import is_key
+from jaxenv.tree._typed_keys import is_key, to_words
 
 # The tolerance for one step in two compilations, which may round differently.
 ROUNDING = 1e-5
@@ -36,6 +36,14 @@ def take_lanes(values: Tree, index: Any, axis: int = 1) -> Tree:
 def take_steps(values: Tree, index: Any) -> Tree:
     """Returns the steps ``index`` of every leaf ``[T, ...]``."""
     return jax.tree.map(lambda x: x[index], values)
+
+
+def without(rows: TimeStep, fields: Iterable[str], info: Collection[str] = ()) -> TimeStep:
+    """Clears fields, and drops these entries of ``env_info``."""
+    rows = tree.set_field(rows, "env_info", {name: x for name, x in rows.env_info.items() if name not in info})
+    for field in fields:
+        rows = tree.set_field(rows, field, ())
+    return rows
 
 
 def require_equal(
@@ -66,8 +74,9 @@ def require_equal(
             f"{context}the trees {labels[0]} and {labels[1]} differ: only the first has {only[0]}, only the second "
             f"{only[1]}, or their classes or static fields differ"
         )
-    for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(expected), jax.tree.leaves(actual), strict=True):
-        x, y = _as_numbers(x), _as_numbers(y)
+    leaves = jax.tree_util.tree_leaves_with_path(to_words(expected))
+    for (path, x), y in zip(leaves, jax.tree.leaves(to_words(actual)), strict=True):
+        x, y = np.asarray(x), np.asarray(y)
         leaf = context + ".".join(filter(None, (name, leaf_name(expected, path))))
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             raise Failure(f"{leaf} is {x.dtype}{list(x.shape)} {labels[0]} and {y.dtype}{list(y.shape)} {labels[1]}")
@@ -106,15 +115,11 @@ def require_within_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray
     """Raises a `Failure` at the first element ``[T, B, ...]`` outside of its bounds; NaN is outside."""
     for (path, s), x in zip(jax.tree_util.tree_leaves_with_path(spec), jax.tree.leaves(values), strict=True):
         if isinstance(s, specs.Bounded):
-            low, high = (specs.aligned(bound, x.ndim) for bound in (s.minimum, s.maximum))
-            outside: np.ndarray = ~((x >= low) & (x <= high))
-            if where is not None:
-                outside &= tree.expand(where, x.ndim)
+            low, high = (np.broadcast_to(specs.aligned(bound, x.ndim), x.shape) for bound in (s.minimum, s.maximum))
+            outside = ~((x >= low) & (x <= high)) & (True if where is None else tree.expand(where, x.ndim))
             if np.any(outside):
-                at = first(outside)
-                minimum, maximum = (np.broadcast_to(bound, x.shape)[at] for bound in (low, high))
-                name = f"{what} {tree.path_name(path)}".rstrip()
-                raise Failure(f"{name}{location(at)} is {x[at]}, outside of its bounds {minimum} and {maximum}")
+                at, name = first(outside), f"{what} {tree.path_name(path)}".rstrip()
+                raise Failure(f"{name}{location(at)} is {x[at]}, outside of its bounds {low[at]} and {high[at]}")
 
 
 def first(flags: np.ndarray) -> tuple[int, ...]:
@@ -136,10 +141,6 @@ def leaf_name(values: Tree, path: tuple[Any, ...]) -> str:
     if isinstance(values, tuple) and len(values) == 2 and isinstance(values[1], TimeStep):
         return ("state", "timestep")[int(name[0])] + name[1:]
     return name
-
-
-def _as_numbers(x: Any) -> np.ndarray:
-    return np.asarray(jax.random.key_data(x) if is_key(x) else x)
 
 
 def _same(x: np.ndarray, y: np.ndarray, tolerance: float) -> np.ndarray:

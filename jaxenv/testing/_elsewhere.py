@@ -22,7 +22,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._programs import action_shapes, run, start
 from jaxenv.tree import Tree
-from jaxenv.tree._typed_keys import is_key
+from jaxenv.tree._typed_keys import to_words
 
 T = TypeVar("T")
 
@@ -96,9 +96,9 @@ class Reply:
 
 def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) -> Reply:
     """Asks another process about ``env`` (defined in ``modules``), lane keys ``[B]`` and actions; returns its reply."""
-    if not modules:
-        return Reply(not_run="the environment is defined in a script or notebook")
     pickled, known, reason = None, dict[str, str](), "the environment is defined in a script or notebook"
+    if not modules:
+        return Reply(not_run=reason)
     if not any(type(layer).__module__ == "__main__" for layer in layers(env)):
         try:
             pickled, known, reason = pickle.dumps(env), digests(env, keys), ""
@@ -159,9 +159,7 @@ def defaults(env: Environment) -> dict[str, str]:
 
 def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndarray]:
     """Returns the leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
-    state, timestep = start(env, keys)
-    rollout = run(env, state, timestep, actions)
-    return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(rollout)]
+    return [np.asarray(x) for x in jax.tree.leaves(to_words(run(env, *start(env, keys), actions)))]
 
 
 # --- in the other process --------------------------------------------------------------------------------------------
@@ -195,8 +193,7 @@ def _reply(request: tuple[Any, ...]) -> Reply:
     try:
         env = pickle.loads(pickled)
         keys = jax.random.wrap_key_data(jnp.asarray(data), impl=impl)
-        same = digests(env, keys) == known
-        values = None if same else first_rows(env, keys, actions)
+        values = None if digests(env, keys) == known else first_rows(env, keys, actions)
         return dataclasses.replace(reply, defaults=defaults(env), values=values)
     except Exception as error:
         return dataclasses.replace(reply, not_run=f"another process cannot run it: {type(error).__name__}: {error}")

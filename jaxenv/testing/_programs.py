@@ -82,8 +82,7 @@ def take(env: Environment, index: jax.Array) -> Environment:
 def run(env: Environment, state: Tree, timestep: TimeStep, actions: Tree) -> tuple[Tree, TimeStep]:
     """Steps through ``actions`` ``[T, B, ...]``: states and rows ``[T + 1, B, ...]`` of NumPy, from the given ones."""
     first = to_numpy((state, timestep))
-    later = run_on(env, first[0], actions)
-    return jax.tree.map(lambda x, rest: _numbers(x).concatenate([x[None], rest]), first, later)
+    return jax.tree.map(lambda x, rest: _numbers(x).concatenate([x[None], rest]), first, run_on(env, first[0], actions))
 
 
 def run_on(env: Environment, state: Tree, actions: Tree) -> tuple[Tree, TimeStep]:
@@ -140,8 +139,7 @@ def _sample(spec: tree.Static, key: jax.Array, shape: tuple[int, ...]) -> Tree:
 def output_shapes(env: Environment) -> tuple[Tree, Tree]:
     """Returns shapes and dtypes of the outputs of ``reset`` and ``step``, as two trees; nothing is compiled."""
     of_reset = eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
-    of_step = eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
-    return of_reset, of_step
+    return of_reset, eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
 
 
 def require_rows_match_specs(env: Environment, level: str = "") -> None:
@@ -223,27 +221,17 @@ def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[
             values *= tree.expand(1 - np.arange(LANES, dtype=np.float32) / (10 * LANES), values.ndim)
         return values
 
-    shared = [d for d in declared_leaves(env) if not d.per_lane and d.dtype is not None]
+    integers = [d.path for d in declared_leaves(env) if not d.per_lane and d.dtype is not None and d.dtype.kind == "i"]
     env = map_declared(spread, env)
-    for d in shared if varied else ():
-        if d.dtype is not None and d.dtype.kind == "i":
-            env = _with_varied_integer(env, d.path)
+    odd = np.arange(LANES, dtype=np.int32) % 2
+    for path in integers if varied else ():
+        more = lambda d, path=path: d.value + tree.expand(odd, d.value.ndim) if d.path == path else d.value  # noqa: E731
+        changed = map_declared(more, env)
+        with contextlib.suppress(ValueError):  # a class refuses it
+            for layer in layers(changed):
+                layer.check()
+            env = changed
     return env, names
-
-
-def _with_varied_integer(env: E, path: str) -> E:
-    """Adds one to an integer in every other lane, unless a class refuses that."""
-
-    def add(d: Declared) -> Any:
-        return d.value + tree.expand(np.arange(LANES, dtype=np.int32) % 2, d.value.ndim) if d.path == path else d.value
-
-    changed = map_declared(add, env)
-    try:
-        for layer in layers(changed):
-            layer.check()
-    except ValueError:
-        return env
-    return changed
 
 
 def carries(env: Environment) -> bool:

@@ -15,7 +15,6 @@ from jaxenv.core._compiled import one_by_one
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import layers
-from jaxenv.random import Clock
 from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_steps
 from jaxenv.testing._elsewhere import Reply, ask
 from jaxenv.testing._programs import LANES, output_shapes, per_lane, run, sample, start, take, take_keys, with_restarts
@@ -63,25 +62,11 @@ class Rollout:
 class EagerRun:
     """Two resets and two steps without compilation, both steps from the state of the first reset."""
 
-    env: Environment  # the environment object that ran
-    before: list[dict[str, Any]]  # the attributes of its layers and of their classes before the run
+    before: list[dict[str, Any]]  # the attributes of all layers and of their classes before the run
     given: Tree  # copies of the state and action passed to step, made before the steps
     passed: Tree  # the state and action passed to step, after the steps
     resets: list[tuple[Tree, TimeStep]]  # the outputs of the resets
     steps: list[tuple[Tree, TimeStep]]  # the outputs of the steps
-
-    @classmethod
-    def record(cls, env: Environment, key: jax.Array, action: Tree) -> "EagerRun":
-        """Runs ``env`` with one key and one batch of actions."""
-        before = attributes(env)
-        with one_by_one():
-            resets = [env.reset(key) for _ in range(2)]
-            # The action is a NumPy array, which step could write to. The state is JAX's: steps may use state.at[...].
-            state = jax.tree.map(lambda x: x if is_key(x) else jnp.array(x), resets[0][0])
-            passed = (state, jax.tree.map(np.array, action))
-            given = jax.tree.map(lambda x: x if is_key(x) else np.array(x), passed)
-            steps = [env.step(*passed) for _ in range(2)]
-        return cls(env, before, given, passed, resets, steps)
 
 
 def attributes(env: Environment) -> list[dict[str, Any]]:
@@ -183,7 +168,7 @@ class Subject:
         """Raises a `Failure` if NaN or infinity of some lanes reaches another lane, or their next episodes."""
         self.require_clean(actual, poisoned, what)
         for lane in poisoned:
-            later = (np.asarray(self.clock(actual).episode) > 0) & (np.arange(LANES) == lane)
+            later = (np.asarray(self.stack.clock(actual.states).episode) > 0) & (np.arange(LANES) == lane)
             if not later.any():
                 raise Failure(f"lane {lane} never started another episode, the check needs one")
             # In same_step mode, the row on which an episode starts is still the last row of the previous one.
@@ -255,7 +240,15 @@ class Subject:
     @functools.cached_property
     def eager(self) -> EagerRun:
         """One eager run of `stack`, shared by all checks because it is slow."""
-        return EagerRun.record(self.stack, self.key, take_steps(self.actions[0], 0))
+        env, action = self.stack, jax.tree.map(np.array, take_steps(self.actions[0], 0))
+        before = attributes(env)
+        with one_by_one():
+            resets = [env.reset(self.key) for _ in range(2)]
+            # The action is a NumPy array, which step could write to. The state is JAX's: steps may use state.at[...].
+            passed = (jax.tree.map(lambda x: x if is_key(x) else jnp.array(x), resets[0][0]), action)
+            given = jax.tree.map(lambda x: x if is_key(x) else np.array(x), passed)
+            steps = [env.step(*passed) for _ in range(2)]
+        return EagerRun(before, given, passed, resets, steps)
 
     @functools.cached_property
     def seeded_start(self) -> tuple[Tree, TimeStep]:
@@ -283,10 +276,7 @@ class Subject:
             state = outer.inner(state)  # type: ignore[attr-defined]
         return state
 
-    def clock(self, rollout: Rollout) -> Clock:
-        """Returns the clock of the lanes, leaves ``[T + 1, B]``."""
-        return self.stack.clock(rollout.states)
-
-    def task(self, rollout: Rollout) -> Tree:
-        """Returns the state of the task, leaves ``[T + 1, B, ...]``."""
-        return self.state_of(self.stack.unwrapped, rollout.states).task
+    def task_arrays(self, rollout: Rollout) -> list[np.ndarray]:
+        """Returns the arrays ``[T + 1, B, ...]`` in the state of the task, without typed keys."""
+        task = self.state_of(self.stack.unwrapped, rollout.states).task
+        return [x for x in jax.tree.leaves(task) if isinstance(x, np.ndarray)]

@@ -221,10 +221,8 @@ def _check(name: str, subject: Subject) -> Result:
                 raise Failure(f"only a class that opts out of no_callback may opt out of it: {reason}")
             return Result(name, Status.OPTED_OUT, reason)
         return Result(name, Status.PASSED, PROPERTIES[name](subject) or "")
-    except Undecided as reason:
-        return Result(name, Status.NOT_RUN, str(reason))
-    except NotApplicable as reason:
-        return Result(name, Status.NOT_APPLICABLE, str(reason))
+    except (NotApplicable, Undecided) as reason:
+        return Result(name, reason.status, str(reason))
     except Failure as failure:
         return Result(name, Status.FAILED, str(failure))
     except Exception as error:  # a broken environment may raise anything; the other checks still run

@@ -40,9 +40,13 @@ class Failure(AssertionError):
 class Undecided(Exception):
     """Raised by a check that its rollout cannot decide; the message is the reason."""
 
+    status = Status.NOT_RUN
+
 
 class NotApplicable(Exception):
     """Raised by a check that has nothing to check; the message is the reason."""
+
+    status = Status.NOT_APPLICABLE
 
 
 @dataclasses.dataclass(frozen=True)

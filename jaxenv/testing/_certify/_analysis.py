@@ -68,37 +68,36 @@ def draws(jaxpr: Any, given: list[Value] | None = None) -> Draws:
 
 
 def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tuple[str, str, Any]]:
-    """Yields what a space declares, what values ``[T, B, ...]`` are, and where (``bool[T, B]``), by leaf.
+    """Yields what a space declares, what values ``[T, B, ...]`` are, and where (``bool[T, B]``, or True), by leaf.
 
     Unless the environment runs ``on_host``, dtypes of 64 bits mean what JAX makes of them.
     """
-    everywhere = np.ones((1, 1), bool)
     if children := _children(space):
         for key, child in children.items():
             try:
                 by_name = hasattr(values, "_fields") or not isinstance(values, Mapping | tuple | list)
                 value = getattr(values, key) if by_name else values[key]
             except (AttributeError, KeyError, IndexError):
-                yield f"an entry {key} of {name}, as its space says", "none", everywhere
+                yield f"an entry {key} of {name}, as its space says", "none", True
                 continue
             yield from violations(child, value, on_host, f"{name}.{key}")
         return
     if not hasattr(values, "dtype"):
-        yield f"{name} to be an array, as its space says", type(values).__name__, everywhere
+        yield f"{name} to be an array, as its space says", type(values).__name__, True
         return
     # Brax states a number as the shape and Pgx a tuple; neither states a dtype.
     stated = getattr(space, "shape", space) or ()
     if isinstance(stated, int) and stated is not space:
-        yield f"a tuple as the shape of the space of {name}", repr(stated), everywhere
+        yield f"a tuple as the shape of the space of {name}", repr(stated), True
         return
     shape = (stated,) if isinstance(stated, int) else tuple(stated)
     if values.shape[2:] != shape:
-        yield f"shape {shape} of {name}, as its space says", f"shape {values.shape[2:]}", everywhere
+        yield f"shape {shape} of {name}, as its space says", f"shape {values.shape[2:]}", True
         return
     if (declared := getattr(space, "dtype", None)) is not None:
         declared = np.dtype(declared) if on_host else jax.dtypes.canonicalize_dtype(declared)
         if values.dtype != declared:
-            yield f"dtype {declared} of {name}, as its space says", f"dtype {values.dtype}", everywhere
+            yield f"dtype {declared} of {name}, as its space says", f"dtype {values.dtype}", True
     for word, bound, sign in zip(("at least", "at most"), _bounds(space), (1, -1), strict=True):
         if bound is None:
             continue

@@ -314,13 +314,6 @@ class Failure(AssertionError):
     after: tuple[str, ...] = ()
     runs: int = 1
 
-    def __str__(self) -> str:
-        return f"expected {self.expected}, saw {self.seen}"
-
-
-class Skip(Exception):
-    """Raised by a property that does not apply or cannot be decided; the arguments are the status and the reason."""
-
 
 def reproduction(source: Source, dialect: Dialect, seed: int, failure: Failure) -> str:
     """Returns a program of at most 15 lines, without this library, that shows a failure."""

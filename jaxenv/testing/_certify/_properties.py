@@ -13,18 +13,19 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.testing._certify._analysis import draws, ragged, violations
-from jaxenv.testing._certify._dialects import Failure, Skip
-from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, ended, leaves, words
-from jaxenv.testing.report import Status, described
+from jaxenv.testing._certify._dialects import Failure
+from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, ended, leaves
+from jaxenv.testing.report import NotApplicable, Undecided, described
+from jaxenv.tree._typed_keys import to_words
 
 _TOLERANCE = 1e-3  # two programs may round differently, and the physics of a step amplifies that
 _CHANCE = 1e-6  # of a false alarm of the comparisons of starts
 
 
 def _forbid(wrong: Any, expected: str, seen: Any, show: str, at_reset: bool = False) -> None:
-    """Raises a `Failure` at the first true element of ``bool[T, B]``; ``seen`` is a text, or values ``[T, B, ...]``."""
+    """Raises a `Failure` at the first true element of ``bool[T, B]``, or one; ``seen`` is text, or ``[T, B, ...]``."""
     if np.any(wrong):
-        t, lane = map(int, np.argwhere(wrong)[0])
+        t, lane = map(int, np.argwhere(np.atleast_2d(wrong))[0])
         seen = seen if isinstance(seen, str) else str(seen[t, lane])
         raise Failure(expected, seen, lane, None if at_reset else t, show)
 
@@ -32,7 +33,7 @@ def _forbid(wrong: Any, expected: str, seen: Any, show: str, at_reset: bool = Fa
 def runs_under_jit(trial: Trial) -> None:
     """Reset and step can be traced and compiled."""
     if trial.on_host and (name := ragged(trial.value(trial.dialect.space))):
-        raise Skip(Status.NOT_APPLICABLE, f"values of the space {name} have no fixed shape and dtype")
+        raise NotApplicable(f"values of the space {name} have no fixed shape and dtype")
     reset, how = trial.dialect.reset.format(key="key"), "" if trial.on_host else " under jax.jit"
     for step, line, stage in ((None, reset, "starts"), (0, trial.dialect.step, "first_step")):
         try:
@@ -68,22 +69,18 @@ def same_types(trial: Trial) -> str | None:
 def same_key_same_episode(trial: Trial) -> None:
     """A second run from equal keys gives equal rows."""
     try:
-        _run_again(trial)
+        if trial.on_host:
+            first, again = (trial.replay(100).rows for _ in range(2))  # type: ignore[attr-defined]
+            for t in range(min(len(first["done"]), len(again["done"]))):
+                _compare(trial, at(first, t), at(again, t), "equal rows for an equal seed", "in a second run", 0, t)
+            return
+        _compare(trial, trial.starts[1], trial.begin_lanes(trial.keys)[1], "equal starts for equal keys", "again", 0)
+        for t, (carry, key) in trial.record.kept.items():
+            row = trial.advance_lanes(carry, key)[1]
+            _compare(trial, at(trial.record.rows, t), row, "equal rows for equal keys", "again", 0, t)
     except Failure as found:
         found.runs = 8 if trial.on_host else 2  # an engine such as Box2D differs now and then
         raise
-
-
-def _run_again(trial: Trial) -> None:
-    if trial.on_host:
-        first, again = (trial.replay(100).rows for _ in range(2))  # type: ignore[attr-defined]
-        for t in range(min(len(first["done"]), len(again["done"]))):
-            _compare(trial, at(first, t), at(again, t), "equal rows for an equal seed", "in a second run", 0, t)
-        return
-    _compare(trial, trial.starts[1], trial.begin_lanes(trial.keys)[1], "equal starts for equal keys", "again", 0)
-    for t, (carry, key) in trial.record.kept.items():
-        row = trial.advance_lanes(carry, key)[1]
-        _compare(trial, at(trial.record.rows, t), row, "equal rows for equal keys", "again", 0, t)
 
 
 def pure(trial: Trial) -> None:
@@ -94,8 +91,7 @@ def pure(trial: Trial) -> None:
     start, row = at(trial.starts[1], 0), jax.jit(twin.begin)(lane)[1]
     _compare(trial, start, row, "the same start from every instance", where, _TOLERANCE, lane=0)
     row = jax.jit(twin.advance)(*at(trial.record.kept[0], 0))[1]
-    mine = at(at(trial.record.rows, 0), 0)
-    _compare(trial, mine, row, "the same step from every instance", where, _TOLERANCE, 0, 0)
+    _compare(trial, at(at(trial.record.rows, 0), 0), row, "the same step from every instance", where, _TOLERANCE, 0, 0)
     for name, now in trial.numbers().items():
         old = trial.attributes.get(name, now)
         if any(isinstance(x, jax.core.Tracer) for x in now):
@@ -171,7 +167,7 @@ def _matters(trial: Trial, stuck: list[str]) -> bool:
         swapped = jax.tree_util.tree_map_with_path(lambda p, x: x[::-1] if tree.path_name(p) in stuck else x, before)
         (mine, row, _), (other, its_row, _) = (trial.advance_lanes(carry, key) for carry in (before, swapped))
         goes_on = np.flatnonzero(~(ended(row) | ended(its_row)))
-        mine, other = ({n: words(x)[goes_on] for n, x in leaves(c).items() if n not in stuck} for c in (mine, other))
+        mine, other = ({n: x[goes_on] for n, x in leaves(to_words(c)).items() if n not in stuck} for c in (mine, other))
         if not all(_same(x, other[name]) for name, x in mine.items()):
             return True
     return False
@@ -208,7 +204,7 @@ def reward_shape(trial: Trial) -> None:
     shape = tuple(trial.value(trial.dialect.reward_shape))
     for name, x in leaves(trial.record.rows["reward"]).items():
         label, seen = f"reward{f' of {name}' if name else ''}", f"{x.dtype}{list(x.shape[2:])}"
-        wrong = np.full((1, 1), x.shape[2:] != shape or x.dtype.kind not in "fiub")
+        wrong = x.shape[2:] != shape or x.dtype.kind not in "fiub"
         _forbid(wrong, f"{label} to be a number of shape {shape}", seen, trial.dialect.reward)
 
 
@@ -217,7 +213,7 @@ def done_is_a_flag(trial: Trial) -> None:
     rows, d = trial.record.rows, trial.dialect
     flags = {getattr(d, f): rows[f] for f in ("terminated", "truncated", "done") if f in rows}
     for text, x in (flags | {f"dones[{a!r}]": x for a, x in rows.get("dones", {}).items()}).items():
-        wrong = np.full((1, 1), x.shape[2:] != () or x.dtype.kind not in d.flags)
+        wrong = x.shape[2:] != () or x.dtype.kind not in d.flags
         _forbid(wrong, f"{text} to be a boolean of shape ()", f"{x.dtype}{list(x.shape[2:])}", text)
         _forbid((x != 0) & (x != 1), f"{text} to be 0 or 1", x, text)
 
@@ -226,7 +222,7 @@ def step_types(trial: Trial) -> None:
     """A reset is FIRST and no step is; the discount lies in [0, 1], and 0 means a termination."""
     rows, d = trial.record.rows, trial.dialect
     if not d.step_type:
-        raise Skip(Status.NOT_APPLICABLE, "the API has no step types and no discounts")
+        raise NotApplicable("the API has no step types and no discounts")
     at_reset = trial.starts[1]["step_type"][None]
     _forbid(at_reset != 0, "step_type FIRST (0) at a reset", at_reset, d.step_type, at_reset=True)
     discount, step_type = rows["discount"], rows["step_type"]
@@ -245,11 +241,11 @@ def legal_actions(trial: Trial) -> None:
     """Masks are boolean and leave an action at each start; in Pgx and JaxMARL also while an episode runs."""
     rows, d = trial.record.rows, trial.dialect
     if "mask" not in rows:
-        raise Skip(Status.NOT_APPLICABLE, "the environment states no legal actions")
+        raise NotApplicable("the environment states no legal actions")
     for name, at_reset in leaves(trial.starts[1]["mask"]).items():
         x, label = leaves(rows["mask"])[name], f"the mask{f' of {name}' if name else ''}"
         if d.api != "jaxmarl":
-            _forbid(np.full((1, 1), x.dtype != bool), f"{label} to be boolean", str(x.dtype), d.mask)
+            _forbid(x.dtype != bool, f"{label} to be boolean", str(x.dtype), d.mask)
         none = ~at_reset.astype(bool).reshape(1, STARTS, -1).any(-1)
         _forbid(none, f"{label} to allow an action", "none", d.mask, at_reset=True)
         if d.api != "jumanji":  # a snake that cannot move has no legal action there, and its next one ends the episode
@@ -263,15 +259,13 @@ def legal_actions(trial: Trial) -> None:
 def agents(trial: Trial) -> None:
     """Observations, rewards and dones have an entry per agent, and ``"__all__"`` is set when all are done."""
     if not trial.dialect.dones:
-        raise Skip(Status.NOT_APPLICABLE, "the API has no dicts by agent")
+        raise NotApplicable("the API has no dicts by agent")
     rows, names, number = trial.record.rows, list(trial.env.agents), trial.env.num_agents
-    if number != len(names):
-        seen = f"{number} for {names}"
-        raise Failure("num_agents to be the number of agents", seen, show="env.num_agents, env.agents")
+    shown = f"{number} for {names}", "env.num_agents, env.agents"
+    _forbid(number != len(names), "num_agents to be the number of agents", *shown, at_reset=True)
     for field in ("observation", "reward", "dones"):
         missing, text = sorted(set(names) - set(rows[field])), getattr(trial.dialect, field)
-        wrong, expected = np.full((1, 1), bool(missing)), f"an entry of {text} for every agent"
-        _forbid(wrong, expected, f"none for {missing}", f"{text}.keys()")
+        _forbid(bool(missing), f"an entry of {text} for every agent", f"none for {missing}", f"{text}.keys()")
     wrong = np.all([rows["dones"][a] for a in names], axis=0) & ~trial.record.done
     _forbid(wrong, "dones['__all__'] when all agents are done", "False", "dones")
 
@@ -280,29 +274,27 @@ def ends_within_its_limit(trial: Trial) -> None:
     """No episode is longer than the limit that the environment states."""
     limit, done = trial.limit, trial.record.done
     if limit is None:
-        raise Skip(Status.NOT_APPLICABLE, "the environment states no limit of steps")
+        raise NotApplicable("the environment states no limit of steps")
     age = np.zeros(done.shape, int)
     for t in range(len(done)):
         age[t] = 1 + (age[t - 1] * ~done[t - 1] if t else 0)
     name = re.search(r"time_limit|max_\w+", trial.dialect.limit)[0]  # type: ignore[index]
-    expected = f"an episode to end within {limit} steps, as {name} says"
-    _forbid(age > limit, expected, age, f"t, {trial.dialect.done}")
+    _forbid(age > limit, f"an episode to end within {limit} steps, as {name} says", age, f"t, {trial.dialect.done}")
     if not done.any() and len(done) < limit:
-        raise Skip(Status.NOT_RUN, f"the time sufficed for {len(done)} of {limit} steps, and no episode ended")
+        raise Undecided(f"the time sufficed for {len(done)} of {limit} steps, and no episode ended")
 
 
 def _episodes(trial: Trial, least: int) -> list[tuple[int, int, int]]:
     found, steps = trial.record.episodes, len(trial.record.done)
     if len(found) < least:
-        reason = f"{len(found)} episodes ended in {steps} steps of {LANES} lanes, {least} are needed"
-        raise Skip(Status.NOT_RUN, reason)
+        raise Undecided(f"{len(found)} episodes ended in {steps} steps of {LANES} lanes, {least} are needed")
     return found
 
 
 def truncation(trial: Trial) -> str | None:
     """Only a time limit truncates an episode; the rules may end it in the same step."""
     if trial.limit is None:
-        raise Skip(Status.NOT_APPLICABLE, "the environment states no limit of steps")
+        raise NotApplicable("the environment states no limit of steps")
     at_limit = []
     for lane, t, length in _episodes(trial, 1):
         told = bool(trial.record.rows["truncated"][t, lane])
@@ -318,7 +310,7 @@ def restart(trial: Trial) -> None:
     """The step that ends an episode starts a new one, which looks like a start, and another one each time."""
     d, record = trial.dialect, trial.record
     if not d.restarts:
-        raise Skip(Status.NOT_APPLICABLE, "the API leaves restarts to wrappers")
+        raise NotApplicable("the API leaves restarts to wrappers")
     ends = _episodes(trial, 6)
     starts = _flat(trial.starts[1]["observation"]).astype(np.float64)
     rows = _flat(record.rows["observation"], 2).astype(np.float64)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.testing._certify._dialects import Dialect, Failure, Source
 from jaxenv.testing.report import described
-from jaxenv.tree._typed_keys import is_key
+from jaxenv.tree._typed_keys import to_words
 
 LANES, STARTS, STEPS = 8, 64, 600
 _BYTES = 2**27  # of recorded rows
@@ -55,7 +55,7 @@ class Trial:
         kinds = (bool, int, float, np.ndarray, np.generic, jax.Array)
         held = {n: jax.tree.leaves(x) for n, x in getattr(self.env, "__dict__", {}).items() if x is not None}
         held = {n: found for n, found in held.items() if all(isinstance(x, kinds) for x in found)}
-        return jax.tree.map(lambda x: x if isinstance(x, jax.core.Tracer) else np.array(words(x)), held)
+        return jax.tree.map(lambda x: x if isinstance(x, jax.core.Tracer) else np.array(to_words(x)), held)
 
     def value(self, expression: str, **names: Any) -> Any:
         """Evaluates an expression of the dialect."""
@@ -91,7 +91,7 @@ class Trial:
         carry = {name: names[name] for name in self.dialect.carry}
         row = self.row(names, _ON_STEP)
         row["action"] = names["action"]
-        row["held"] = {n: words(x) for n, x in leaves(carry).items() if n.split(".")[-1] in CLOCKS + KEYS}
+        row["held"] = {n: x for n, x in leaves(to_words(carry)).items() if n.split(".")[-1] in CLOCKS + KEYS}
         return carry, row, names["key"]
 
     @functools.cached_property
@@ -206,11 +206,6 @@ def leaves(values: Any) -> dict[str, Any]:
 def at(values: Any, index: int) -> Any:
     """Returns element ``index`` of every leaf."""
     return jax.tree.map(lambda x: x[index], values)
-
-
-def words(x: Any) -> Any:
-    """Returns the words of a typed key, other values as they are."""
-    return jax.random.key_data(x) if is_key(x) else x
 
 
 def ended(row: dict[str, Any]) -> Any:

@@ -43,8 +43,7 @@ def batch_equals_single_lanes(subject: Subject) -> None:
         alone = start(subject.take(at), subject.key, at)
         batched = take_lanes(subject.seeded_start, at, axis=0)
         require_equal(alone, batched, labels, context=f"start of lane {lane}", tolerance=subject.rounding, axes=())
-    alone = _replay_lane_by_lane(subject.stack, rollout, 1)
-    subject.same_steps(alone, rollout.after, labels)
+    subject.same_steps(_replay_lane_by_lane(subject.stack, rollout, 1), rollout.after, labels)
 
 
 def _replay_lane_by_lane(env: Environment, rollout: Rollout, count: int) -> Tree:
@@ -126,11 +125,10 @@ def any_number_of_lanes(subject: Subject) -> str:
         few, expected = start(subject.take(some % LANES), subject.key, some), take_lanes(many, some, axis=0)
         subject.same_starts(few, expected, labels, context=f"start of {LANES} lanes from lane {lane} on")
     rollout, index = subject.rollout, numbers % LANES
-    few_steps = slice(10)  # in which the lanes with the shortest time limits restart
-    taken = take_steps((rollout.after, rollout.before, rollout.actions), few_steps)
+    # In the first steps the lanes with the shortest time limits restart.
+    taken = take_steps((rollout.after, rollout.before, rollout.actions), slice(10))
     expected, before, actions = take_lanes(taken, index)
-    actual = replay(subject.take(index), before, actions)
-    subject.same_steps(expected, actual, labels)
+    subject.same_steps(expected, replay(subject.take(index), before, actions), labels)
     try:
         empty = take(subject.original, np.zeros(0, np.int32))
         jax.eval_shape(lambda env, keys: env.reset(keys), empty, subject.keys[0][:0])
@@ -155,12 +153,10 @@ def wrong_actions_refused(subject: Subject) -> None:
         else:
             raise Failure(f"{description} is accepted")
 
-    for count in (1, LANES + 1):
+    for count in (1, LANES + 1) if jax.tree.leaves(action) else ():
         wrong = jax.tree.map(lambda s, n=count: jax.ShapeDtypeStruct((n, *s.shape[1:]), s.dtype), action)
-        if jax.tree.leaves(action):
-            require_refused(wrong, f"an action of {count} lanes for {LANES}", count, LANES)
-    wrong = {"surplus": action}
-    require_refused(wrong, "an action of another structure", "surplus")
+        require_refused(wrong, f"an action of {count} lanes for {LANES}", count, LANES)
+    require_refused({"surplus": action}, "an action of another structure", "surplus")
     if any(jnp.issubdtype(s.dtype, jnp.integer) for s in jax.tree.leaves(action)):
         wrong = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, jnp.float32), action)
         require_refused(wrong, "a float action for an integer spec", "float32")
@@ -180,14 +176,12 @@ def scalar_equals_per_lane(subject: Subject) -> str:
     except (TypeError, ValueError) as error:
         raise Failure(_refused_per_lane(subject.stack, names, error)) from None
     replayed = replay(spread, rollout.before, rollout.actions)
-    labels = ("with shared values", "with values per lane")
-    subject.same_steps(rollout.after, replayed, labels)
+    subject.same_steps(rollout.after, replayed, ("with shared values", "with values per lane"))
     if subject.lanes_are_independent:
         varied, _ = per_lane(subject.stack, varied=True)
         together = replay(varied, rollout.before, rollout.actions)
         alone = _replay_lane_by_lane(varied, rollout, LANES)
-        labels = ("next to equal lanes", "next to lanes with other values")
-        subject.same_steps(alone, together, labels)
+        subject.same_steps(alone, together, ("next to equal lanes", "next to lanes with other values"))
     return ", ".join(names)
 
 

@@ -15,7 +15,7 @@ from jaxenv.core.task import Task
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import Clock
-from jaxenv.testing._compare import require_equal, require_nowhere, take_steps, to_numpy
+from jaxenv.testing._compare import require_equal, require_nowhere, take_steps, to_numpy, without
 from jaxenv.testing._programs import LANES, LIMITS, in_mode, per_lane, quick, replay, start
 from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -28,7 +28,6 @@ FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
 
 
 def _transition(rows: TimeStep) -> Tree:
-    """The fields that describe a transition."""
     return {name: getattr(rows, name) for name in ("step_type", "reward", "discount", "prev_action")}
 
 
@@ -83,17 +82,17 @@ def time_limit_exact(subject: Subject) -> str:
     limit = next(layer for layer in layers(subject.stack) if isinstance(layer, TimeLimit))  # with its limits
     others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
     several = any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(subject.stack))
-    if not others and not several:  # else rows and clock do not show the counted steps
-        _require_exact(subject)
-    states = subject.state_of(limit, subject.rollout.before)
-    actions = subject.actions_of(limit)
+    # The clock of a LAST row still belongs to the episode that ended in next_step mode only.
+    if not others and not several and subject.stack.autoreset == "next_step":
+        _require_exact(subject)  # else rows and clock do not show the counted steps
+    states, actions = subject.state_of(limit, subject.rollout.before), subject.actions_of(limit)
     _, below = replay(limit.env, limit.inner(states), actions)
     _, rows = replay(limit, states, actions)
     reached = np.asarray(rows.env_info["time_limit_reached"])
     if not reached.any():
         raise Failure("no lane reached the limit, the check needs one")
-    labels = ("below TimeLimit", "above it")
-    expected, actual = (_without_owned(r, limit.terminal) for r in (below, rows))
+    labels, owned = ("below TimeLimit", "above it"), ("step_type", *(("discount",) if limit.terminal else ()))
+    expected, actual = (without(r, owned, ("time_limit_reached",)) for r in (below, rows))
     subject.same_steps(expected, actual, labels)
     require_equal(below.step_type, rows.step_type, labels, name="step_type", where=~reached, first_step=1)
     require_nowhere(reached & (rows.step_type != LAST), "step_type at the limit", rows.step_type, 1)
@@ -104,13 +103,11 @@ def time_limit_exact(subject: Subject) -> str:
 def _require_exact(subject: Subject) -> None:
     """Episodes end at their limit at the latest, and ``time_limit_reached`` is true exactly there."""
     rollout = subject.rollout
-    limits = np.broadcast_to(LIMITS, rollout.ends.shape)
-    if subject.stack.autoreset == "next_step":  # the clock of a LAST row still belongs to the episode that ended
-        elapsed = np.asarray(subject.clock(rollout).step)
-        reached = np.asarray(rollout.rows.env_info["time_limit_reached"])
-        wrong = (elapsed > limits) | (reached != (elapsed == limits))
-        require_nowhere(wrong, "time_limit_reached is wrong, steps since FIRST", elapsed)
-        require_nowhere((elapsed == limits) & ~rollout.ends, "no LAST at the limit, steps since FIRST", elapsed)
+    elapsed = np.asarray(subject.stack.clock(rollout.states).step)
+    reached = np.asarray(rollout.rows.env_info["time_limit_reached"])
+    wrong = (elapsed > LIMITS) | (reached != (elapsed == LIMITS))
+    require_nowhere(wrong, "time_limit_reached is wrong, steps since FIRST", elapsed)
+    require_nowhere((elapsed == LIMITS) & ~rollout.ends, "no LAST at the limit, steps since FIRST", elapsed)
 
 
 # A time limit above the range of 16-bit integers.
@@ -142,14 +139,6 @@ def _counts_steps(node: Tree) -> bool:
     return isinstance(node, Clock | TimeLimitState)
 
 
-def _without_owned(rows: TimeStep, terminal: bool) -> TimeStep:
-    """Clears the fields that ``TimeLimit`` owns."""
-    rows = tree.set_field(rows, "step_type", ())
-    rows = tree.set_field(rows, "discount", ()) if terminal else rows
-    info = {n: x for n, x in rows.env_info.items() if n != "time_limit_reached"}
-    return tree.set_field(rows, "env_info", info)
-
-
 def boundary_keeps_step(subject: Subject) -> str:
     """``AutoReset`` keeps the reward, the discount and the terminal observation of the step that ends an episode.
 
@@ -163,9 +152,8 @@ def boundary_keeps_step(subject: Subject) -> str:
         stepped = ~np.asarray(rollout.before.ended) if mode == "next_step" else np.ones_like(rollout.ends[1:])
         last = np.asarray(rows.step_type) == LAST
         count += int(last.sum())
-        shown, of_state = rows.observation, jax.eval_shape(core.env_info_of, take_steps(rollout.before.inner, 0))
-        if mode == "same_step":
-            shown = rows.env_info["final_observation"]
+        of_state = jax.eval_shape(core.env_info_of, take_steps(rollout.before.inner, 0))
+        shown = rows.env_info["final_observation"] if mode == "same_step" else rows.observation
         labels = ("without AutoReset", f"in {mode} mode")
         subject.same_steps(_transition(expected), _transition(rows), labels, where=stepped)
         subject.same_steps(expected.observation, shown, labels, name="observation", where=stepped)
@@ -252,11 +240,10 @@ def restart_is_reset(subject: Subject) -> str:
     varied, names = subject.varied(level)
     reset, restart = to_numpy(_begin_twice(varied, clock, rollout.before))
     actual = replay(varied, rollout.before, rollout.actions)
-    labels = ("from begin", "from a restart")
     expected, actual = (
         jax.tree.map(lambda x: () if tree.is_shared(x) else x, x, is_leaf=tree.is_shared) for x in (restart, actual)
     )
-    subject.same_steps(expected, actual, labels, where=restarted)
+    subject.same_steps(expected, actual, ("from begin", "from a restart"), where=restarted)
     if names:
         labels, context = ("from a reset", "from a restart"), f"with other values of {', '.join(names)}"
         (_, one), (_, other) = to_numpy(_begin_twice(per_lane(level, varied=False)[0], clock, rollout.before))
@@ -276,9 +263,8 @@ def _require_levels(subject: Subject) -> None:
         return
     one, _ = jax.random.split(subject.key)
     level = to_numpy(sample_level(task, one))
-    labels = ("from a reset", "from a reset in its levels")
     sampled, given = _starts(task, one, level)
-    subject.same_starts(sampled, given, labels)
+    subject.same_starts(sampled, given, ("from a reset", "from a reset in its levels"))
     _require_fixed_start(subject, task, level, "of one level")
     if type(task).mutate_level is not Task.mutate_level:
         mutated = mutate_level(task, level, one)  # raises unless the results are levels of the task
@@ -301,7 +287,6 @@ def _require_fixed_start(subject: Subject, task: Task, level: Tree, context: str
 
 @quick
 def _starts(task: Task, key: jax.Array, level: Tree) -> tuple[Any, Any]:
-    """Resets without and with levels."""
     return task.reset(key), task.reset(key, level=level)
 
 
@@ -351,7 +336,13 @@ def agents_agree(subject: Subject) -> str:
         return f"{env.num_agents} agents in turns"
     rollout, env = _next_step_rollout(subject, env), in_mode(env, "next_step")
     ended, gone = _departures(rollout)
-    _require_gone(subject, env, rollout, gone)
+    reward, moved = np.asarray(rollout.rows.reward), gone[1:]
+    require_nowhere(gone & (reward != 0), "a reward of an agent that has left", reward)
+    if moved.any():
+        swap = lambda x: np.where(tree.expand(moved, x.ndim), np.roll(x, 1, axis=0), x)  # noqa: E731
+        other = jax.tree.map(swap, rollout.actions)
+        one, other = (without(replay(env, rollout.before, x)[1], ("prev_action",)) for x in (rollout.actions, other))
+        subject.same_steps(one, other, ("with one action", "with another action of an agent that has left"))
     return f"{env.num_agents} agents at once, {int(ended.sum())} left early"
 
 
@@ -371,16 +362,3 @@ def _departures(rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
         alive, expected = np.asarray(info["agent_alive"]), ~(gone | ended)
         require_equal(expected, alive, ("by agent_terminated", "in env_info"), name="agent_alive")
     return ended, gone
-
-
-def _require_gone(subject: Subject, env: Environment, rollout: Rollout, gone: np.ndarray) -> None:
-    reward = np.asarray(rollout.rows.reward)
-    require_nowhere(gone & (reward != 0), "a reward of an agent that has left", reward)
-    moved = gone[1:]
-    if moved.any():
-        swap = lambda x: np.where(tree.expand(moved, x.ndim), np.roll(x, 1, axis=0), x)  # noqa: E731
-        other = jax.tree.map(swap, rollout.actions)
-        expected, actual = (replay(env, rollout.before, actions)[1] for actions in (rollout.actions, other))
-        expected, actual = (dataclasses.replace(row, prev_action=()) for row in (expected, actual))
-        labels = ("with one action", "with another action of an agent that has left")
-        subject.same_steps(expected, actual, labels)

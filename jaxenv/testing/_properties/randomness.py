@@ -27,7 +27,7 @@ from jaxenv.testing._programs import LANES, action_shapes, carries, quick, quick
 from jaxenv.testing._subject import OTHER_STEPS, Subject, attributes
 from jaxenv.testing.report import Failure, NotApplicable, is_authors, place
 from jaxenv.tree import Tree
-from jaxenv.tree._typed_keys import is_key
+from jaxenv.tree._typed_keys import is_key, to_words
 from jaxenv.wrappers import AutoReset, FixedResetKey
 
 
@@ -38,36 +38,28 @@ def reproducible(subject: Subject) -> str:
     environment that cannot be sent there, such as one defined in a notebook, is traced in this process only.
     """
     one, other = subject.rollout, subject.roll(subject.keys[0], subject.actions[0])
-    labels = ("in one run", "in the next")
-    require_equal((one.states, one.rows), (other.states, other.rows), labels)
-    env = subject.env
-    state = subject.shapes[0][0]
+    require_equal((one.states, one.rows), (other.states, other.rows), ("in one run", "in the next"))
+    env, state = subject.env, subject.shapes[0][0]
     for method, args in (("reset", (subject.key,)), ("step", (state, action_shapes(env)))):
         first, second = (jax.make_jaxpr(lambda env, *a, n=method: getattr(env, n)(*a))(env, *args) for _ in range(2))
         if str(first) != str(second):
             raise Failure(f"two traces of {method} differ: it depends on something other than its arguments")
         labels = ("in the first trace", "in the second")
         require_equal(first.consts, second.consts, labels, context=f"constants of {method}", axes=())
-    return _require_same_elsewhere(subject)
-
-
-def _require_same_elsewhere(subject: Subject) -> str:
     reply, labels = subject.other_process, ("in this process", "in another")
     if reply.not_run:
         return f"in this process only: {reply.not_run}"
     for name, value in defaults(subject.stack).items():
-        if (other := reply.defaults.get(name)) != value:
-            raise Failure(f"the default of {name} is {value} {labels[0]} and {other} {labels[1]}")
+        if (found := reply.defaults.get(name)) != value:
+            raise Failure(f"the default of {name} is {value} {labels[0]} and {found} {labels[1]}")
     if reply.values is not None:
         rollout = subject.rollout
         expected = take_steps((rollout.states, rollout.rows), slice(OTHER_STEPS + 1))
-        leaves, structure = jax.tree.flatten(expected)
+        leaves, structure = jax.tree.flatten(to_words(expected))
         if len(leaves) != len(reply.values):
             raise Failure(f"reset and step return {len(leaves)} arrays {labels[0]} and {len(reply.values)} {labels[1]}")
         # Another program may round differently on each of the steps.
-        numbers = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
-        expected, actual = (jax.tree.unflatten(structure, x) for x in (numbers, reply.values))
-        require_equal(expected, actual, labels, tolerance=100 * subject.rounding)
+        require_equal(expected, jax.tree.unflatten(structure, reply.values), labels, tolerance=100 * subject.rounding)
     return "in another process too"
 
 
@@ -75,20 +67,19 @@ def lanes_differ(subject: Subject) -> None:
     """Lanes with different keys start differently, if the start is random."""
     _require_random_start(subject)
     for rollout in (subject.rollout, subject.other_rollout):
-        if any(np.any(x[0] != x[0, :1]) for x in _arrays(subject.task(rollout))):
+        if any(np.any(x[0] != x[0, :1]) for x in subject.task_arrays(rollout)):
             return
     raise Failure(f"all {LANES} lanes start in the same state, with two sets of keys")
 
 
 def episodes_differ(subject: Subject) -> str:
     """Every episode of every lane has its own stream key, and a random start varies between episodes."""
-    rollout = subject.rollout
-    clock = subject.clock(rollout)
+    clock = subject.stack.clock(subject.rollout.states)
     ids = np.stack([np.asarray(x).ravel() for x in (clock.env_id, clock.episode, *clock.key)], axis=-1)
     num_episodes, num_streams = (len(np.unique(ids[:, columns], axis=0)) for columns in ([0, 1], [1, 2, 3]))
     if num_episodes != num_streams:
         raise Failure(f"the {num_episodes} episodes of all lanes share {num_streams} stream keys")
-    expected = LANES + int(np.sum(rollout.ends[:-1]))
+    expected = LANES + int(np.sum(subject.rollout.ends[:-1]))
     if subject.stack.autoreset == "next_step" and num_episodes != expected:
         raise Failure(f"{expected} episodes were started, the clock counts {num_episodes}")
     _require_random_start(subject)
@@ -99,7 +90,7 @@ def episodes_differ(subject: Subject) -> str:
     if episode[lane] < 3:
         raise NotApplicable(f"no lane starts more than {episode[lane] + 1} episodes")
     at_start = np.asarray(clock.step)[:, lane] == 0
-    starts = [x[at_start, lane] for x in _arrays(subject.task(rollout))]
+    starts = [x[at_start, lane] for x in subject.task_arrays(subject.rollout)]
     if not any(np.any(x != x[:1]) for x in starts):
         if carries(subject.stack):
             raise NotApplicable("carry keeps the state that episodes start with")
@@ -123,8 +114,7 @@ def no_word_reused(subject: Subject) -> str:
         state, _ = env.reset(keys)
         for _ in range(2):
             state, _ = env.step(state, action)
-        clock = env.clock(state)
-        state, _ = env.begin(next_episodes(clock), state)
+        state, _ = env.begin(next_episodes(env.clock(state)), state)
         return env.step(state, action)
 
     jax.eval_shape(two_episodes, keys, action)  # checks of a class that run once would draw below
@@ -253,13 +243,13 @@ _CORRELATION_LIMIT = 5.0  # in standard errors
 
 def _columns(task: Tree) -> dict[str, np.ndarray]:
     """Returns the first elements of every leaf of a task state by name, each float64 ``[lanes]``."""
-    columns = {}
+    columns: dict[str, np.ndarray] = {}
     for path, x in jax.tree_util.tree_leaves_with_path(task, is_leaf=lambda x: isinstance(x, random.Clock)):
         if isinstance(x, random.Clock) or is_key(x):
             continue  # keys of the inner environments of a nested environment
-        values = np.asarray(x, np.float64).reshape(len(x), -1)[:, :8]
+        values = np.asarray(x, np.float64).reshape(len(x), -1).T[:8]
         name = tree.path_name(path) or "state"
-        columns.update({f"{name} {i}" if values.shape[1] > 1 else name: values[:, i] for i in range(values.shape[1])})
+        columns |= {f"{name} {i}" if len(values) > 1 else name: column for i, column in enumerate(values)}
     return columns
 
 
@@ -302,19 +292,13 @@ def _require_random_start(subject: Subject) -> None:
         raise NotApplicable("initial draws nothing")
 
 
-def _arrays(values: Tree) -> list[np.ndarray]:
-    return [x for x in jax.tree.leaves(values) if isinstance(x, np.ndarray)]
-
-
 def step_repeatable(subject: Subject) -> None:
     """Calling ``reset`` or ``step`` twice with the same arguments gives the same bits.
 
     The check is eager, so that it sees side effects in Python.
     """
-    eager = subject.eager
-    for method, (first, second) in (("reset", eager.resets), ("step", eager.steps)):
-        labels = ("in the first call", "in the second")
-        require_equal(first, second, labels, context=method, axes=("lane",))
+    for method, (first, again) in (("reset", subject.eager.resets), ("step", subject.eager.steps)):
+        require_equal(first, again, ("in the first call", "in the second"), context=method, axes=("lane",))
 
 
 def inputs_unmodified(subject: Subject) -> None:
@@ -327,7 +311,7 @@ def inputs_unmodified(subject: Subject) -> None:
 def immutable(subject: Subject) -> None:
     """Attributes can be neither assigned nor changed by a run, and environments of equal configuration share code."""
     eager = subject.eager
-    for layer, before, now in zip(layers(eager.env), eager.before, attributes(eager.env), strict=True):
+    for layer, before, now in zip(layers(subject.stack), eager.before, attributes(subject.stack), strict=True):
         for name in before | now:
             if not name.startswith("__") and before.get(name) is not now.get(name):
                 raise Failure(f"{type(layer).__name__}.{name} changed from {before.get(name)!r} to {now.get(name)!r}")

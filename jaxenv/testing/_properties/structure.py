@@ -48,10 +48,8 @@ def leading_lanes(subject: Subject) -> None:
     """
     shared: dict[str, tuple[int, ...]] = {}
     for count in (LANES, LANES - 2):
-        env = subject.with_lanes(count)
-        for method, output in zip(("reset", "step"), output_shapes(env), strict=True):
-            leaves = jax.tree_util.tree_leaves_with_path(output, is_leaf=lambda x: isinstance(x, tree.Shared))
-            for path, x in leaves:
+        for method, output in zip(("reset", "step"), output_shapes(subject.with_lanes(count)), strict=True):
+            for path, x in jax.tree_util.tree_leaves_with_path(output, is_leaf=lambda x: isinstance(x, tree.Shared)):
                 name = leaf_name(output, path)
                 if not isinstance(x, tree.Shared) and x.shape[:1] != (count,):
                     raise Failure(f"{method} of {count} lanes: {name} has shape {x.shape}")
@@ -69,20 +67,18 @@ def rows_match_specs(subject: Subject) -> None:
 
     ``step_type`` is int32, ``reward`` and ``discount`` are float32. The property ``within_specs`` covers bounds.
     """
-    env = subject.env
-    spec = env.time_step_spec()
+    spec = subject.env.time_step_spec()
     for field, dtype in (("step_type", np.int32), ("reward", np.float32), ("discount", np.float32)):
         if getattr(spec, field).dtype != dtype:
             raise Failure(f"time_step_spec: {field} must be {np.dtype(dtype)}, got {getattr(spec, field).dtype}")
-    require_rows_match_specs(env)
+    require_rows_match_specs(subject.env)
 
 
 def x64_invariant(subject: Subject) -> None:
     """``jax_enable_x64`` changes neither dtypes nor values."""
     narrow, rollout = subject.shapes, subject.rollout
     with jax.enable_x64(True):
-        wide = output_shapes(subject.env)
-        for method, a, b in zip(("reset", "step"), narrow, wide, strict=True):
+        for method, a, b in zip(("reset", "step"), narrow, output_shapes(subject.env), strict=True):
             _require_same_types(method, a, f"{method} with x64", b)
         wide_rows = replay(subject.stack, rollout.before, rollout.actions)
     subject.same_steps(rollout.after, wide_rows, ("without x64", "with x64"))

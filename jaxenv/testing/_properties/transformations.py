@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -52,10 +52,8 @@ from jaxenv.tree import Tree
 def jit_equals_eager(subject: Subject) -> None:
     """Compiled ``reset`` and ``step`` return what they return eagerly."""
     eager, labels = subject.eager, ("eagerly", "under jit")
-    compiled = subject.seeded_start
-    subject.same_starts(eager.resets[0], compiled, labels, context="reset")
-    compiled = step(eager.env, *eager.given)
-    subject.same_starts(eager.steps[0], compiled, labels, context="step")
+    subject.same_starts(eager.resets[0], subject.seeded_start, labels, context="reset")
+    subject.same_starts(eager.steps[0], step(subject.stack, *eager.given), labels, context="step")
 
 
 def one_trace(subject: Subject) -> None:
@@ -107,8 +105,7 @@ def scan_equals_loop(subject: Subject) -> None:
     """Steps inside a scan equal single compiled steps from the same states."""
     env, rollout = subject.stack, subject.rollout
     looped = [step(env, *take_steps((rollout.before, rollout.actions), t)) for t in range(subject.num_steps)]
-    expected = stack([to_numpy(after) for after in looped])
-    subject.same_steps(expected, rollout.after, ("in a loop", "in a scan"))
+    subject.same_steps(stack(list(map(to_numpy, looped))), rollout.after, ("in a loop", "in a scan"))
 
 
 def no_callback(subject: Subject) -> None:
@@ -121,20 +118,22 @@ def no_callback(subject: Subject) -> None:
     jaxpr = jax.make_jaxpr(reset_and_step)(env, subject.key, specs.zeros(env.action_spec(), (LANES,)))
     for equation in equations(jaxpr.jaxpr):
         name = equation.primitive.name
-        if _transfers(equation) or any(word in name for word in ("callback", "print", "infeed", "outfeed")):
+        # A transfer names a sharding or a memory; compiled code ignores the name of a device.
+        to = equation.params["devices"] if name == "device_put" else ()
+        transfers = not all(place is None or isinstance(place, jax.Device) for place in to)
+        if transfers or any(word in name for word in ("callback", "print", "infeed", "outfeed")):
             raise Failure(f"the compiled step contains {name}")
-
-
-def _transfers(equation: Any) -> bool:
-    """Returns whether ``device_put`` names a sharding or a memory; compiled code ignores the name of a device."""
-    to = equation.params["devices"] if equation.primitive.name == "device_put" else ()
-    return not all(place is None or isinstance(place, jax.Device) for place in to)
 
 
 def vmap_equals_loop(subject: Subject) -> None:
     """``vmap`` over two rollouts with different keys and params equals the two separate rollouts."""
+
+    def lowered(d: Declared) -> Any:
+        is_float = d.dtype is not None and np.asarray(d.value).dtype.kind == "f"
+        return np.asarray(d.value) * np.float32(0.99) if is_float else d.value
+
     rollouts, labels = (subject.rollout, subject.other_rollout), ("alone", "under vmap")
-    envs = (subject.stack, map_declared(_lower_float, subject.stack))
+    envs = (subject.stack, map_declared(lowered, subject.stack))
 
     def start_and_step(env: Environment, keys: jax.Array, states: Tree, actions: Tree) -> Any:
         return env.reset(keys, jnp.arange(LANES, dtype=jnp.int32)), replayed(env, states, actions)
@@ -144,14 +143,7 @@ def vmap_equals_loop(subject: Subject) -> None:
     for i, (env, rollout) in enumerate(zip(envs, rollouts, strict=True)):
         starts, steps = take_steps(to_numpy(both), i)
         subject.same_starts(start(env, subject.keys[i]), starts, labels, context="reset")
-        expected = replay(env, rollout.before, rollout.actions)
-        subject.same_steps(expected, steps, labels, context="step")
-
-
-def _lower_float(d: Declared) -> Any:
-    """Returns the value of a declared leaf; a float is lowered by one percent."""
-    is_float = d.dtype is not None and np.asarray(d.value).dtype.kind == "f"
-    return np.asarray(d.value) * np.float32(0.99) if is_float else d.value
+        subject.same_steps(replay(env, rollout.before, rollout.actions), steps, labels, context="step")
 
 
 def donation_safe(subject: Subject) -> None:
@@ -159,10 +151,9 @@ def donation_safe(subject: Subject) -> None:
 
     The check is eager, since compiled code never returns one array twice.
     """
-    eager = subject.eager
     with one_by_one():
         alone = subject.env.reset(subject.key)
-    for method, output in (("reset", alone), ("reset", eager.resets[0]), ("step", eager.steps[0])):
+    for method, output in (("reset", alone), ("reset", subject.eager.resets[0]), ("step", subject.eager.steps[0])):
         seen: dict[int, str] = {}
         for path, x in jax.tree_util.tree_leaves_with_path(output):
             name = leaf_name(output, path)
@@ -200,7 +191,7 @@ def gradients_sound(subject: Subject) -> str:
 
 
 def _require_cut_at_restarts(subject: Subject) -> None:
-    episode = np.asarray(subject.clock(subject.rollout).episode)
+    episode = np.asarray(subject.stack.clock(subject.rollout.states).episode)
     later = episode > episode[:1]
     if subject.stack.autoreset == "same_step":  # the row on which an episode starts has the reward of the previous one
         later[1:] &= later[:-1]
@@ -231,6 +222,11 @@ def _with_floats(floats: Tree, values: Tree) -> Tree:
     return jax.tree.map(lambda x, f: x if f is None else f, values, floats, is_leaf=lambda x: x is None)
 
 
+def _gradient(function: Callable[..., jax.Array], *inputs: Any) -> Any:
+    """Returns the gradient of a function with respect to all floats of its inputs; other leaves are None."""
+    return jax.grad(lambda floats: function(*_with_floats(floats, inputs)))(_floats(inputs))
+
+
 def _scalar(row: TimeStep) -> jax.Array:
     """Reduces a row to one float32 per lane that depends on the reward and on all float observations."""
     leaves = [x for x in jax.tree.leaves((row.reward, row.observation)) if _is_float(x) and x[0].size]
@@ -244,11 +240,7 @@ def _rollout_gradients(subject: Subject, weights: np.ndarray) -> Tree:
 
 @quick
 def _gradients(env: Environment, state: Tree, actions: jax.Array, weights: jax.Array) -> Any:
-    inputs = (env, state, actions)
-
-    def weighted_sum(floats: Tree) -> jax.Array:
-        env, state, actions = _with_floats(floats, inputs)
-
+    def weighted_sum(env: Environment, state: Tree, actions: Tree) -> jax.Array:
         def one_step(state: Tree, given: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
             action, weight = given
             state, row = env.step(state, action)
@@ -256,20 +248,17 @@ def _gradients(env: Environment, state: Tree, actions: jax.Array, weights: jax.A
 
         return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
 
-    return jax.grad(weighted_sum)(_floats(inputs))
+    return _gradient(weighted_sum, env, state, actions)
 
 
 @quick
 def _step_gradients(env: Environment, states: Any, actions: Any) -> Any:
     """Returns gradients (env, states, actions) of the sum of all floats after one step from each of ``states``."""
-    inputs = (env, states, actions)
 
-    def total(floats: Any) -> Any:
-        env, *states_and_actions = _with_floats(floats, inputs)
-        outputs = jax.lax.map(lambda given: env.step(*given), tuple(states_and_actions))
-        return sum(jnp.sum(x.astype(jnp.float32)) for x in jax.tree.leaves(outputs) if _is_float(x))
+    def total(*inputs: Any) -> Any:
+        return sum(jnp.sum(x.astype(jnp.float32)) for x in filter(_is_float, jax.tree.leaves(replayed(*inputs))))
 
-    return jax.grad(total)(_floats(inputs))
+    return _gradient(total, env, states, actions)
 
 
 def _scalars(env: Environment, floats: Any, inputs: Any) -> Any:
@@ -285,8 +274,7 @@ def _slopes(env: Environment, floats: Any, directions: Any, inputs: Any) -> Any:
 def _require_equal_differences(subject: Subject) -> str:
     # Only the task declares itself smooth; its wrappers need not be.
     env, generator = subject.stack.unwrapped, np.random.default_rng(0)
-    states = subject.state_of(env, subject.rollout.before)
-    inputs = (states, subject.actions_of(env))
+    inputs = (subject.state_of(env, subject.rollout.before), subject.actions_of(env))
     floats = _floats(inputs)
     if not jax.tree.leaves(floats):
         raise NotApplicable("neither the state nor the action has floats")

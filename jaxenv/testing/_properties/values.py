@@ -68,20 +68,18 @@ def stays_finite(subject: Subject) -> str:
         states, rows = run(env, *now, take_steps(both, chosen))
         require_finite((states, rows), "with random actions", first_step=count)
         now, count = take_steps((states, rows), -1), count + subject.num_steps
-    extremes = (specs.Bounded.minimum, specs.Bounded.maximum)
-    for end, name in zip(extremes, ("smallest", "largest"), strict=True):
-        actions = jax.tree.map(lambda s, a, end=end: _extreme(s, a, end), env.action_spec(), rollout.actions)
+    for sign, name in ((-1, "smallest"), (1, "largest")):
+        actions = jax.tree.map(lambda s, a, sign=sign: _extreme(s, a, sign), env.action_spec(), rollout.actions)
         require_finite(run(env, *rollout.start, actions), f"with the {name} action repeated")
     _require_no_overflow(subject)
     return f"{count} steps"
 
 
-def _extreme(spec: Any, actions: np.ndarray, end: property) -> np.ndarray:
+def _extreme(spec: Any, actions: np.ndarray, sign: int) -> np.ndarray:
     """Returns the action at one end of its bounds, on every step; a large action if there is no bound."""
-    sign = -1 if end is specs.Bounded.minimum else 1
     if not isinstance(spec, specs.Bounded):
         return np.full_like(actions, 100 * sign) if spec.dtype.kind in "fiV" else actions
-    bound = end.fget(spec)  # type: ignore[misc]
+    bound = spec.minimum if sign < 0 else spec.maximum
     extreme = bound if spec.is_discrete else np.clip(bound, -100, 100).astype(spec.dtype)
     return np.broadcast_to(extreme, actions.shape).astype(actions.dtype)
 
@@ -94,8 +92,7 @@ def actions_clipped(subject: Subject) -> None:
     # Layers outside of ClipAction see the unclipped action and may store or show it.
     env = next((layer for layer in layers(subject.stack) if isinstance(layer, ClipAction)), subject.stack)
     clips, moved = env is not subject.stack or isinstance(env, ClipAction), False
-    before = subject.state_of(env, subject.rollout.before)
-    actions = subject.actions_of(env)
+    before, actions = subject.state_of(env, subject.rollout.before), subject.actions_of(env)
 
     def beyond(spec: specs.Array, actions: Any, by: Any) -> Any:
         nonlocal moved
@@ -116,14 +113,11 @@ def actions_clipped(subject: Subject) -> None:
             raise NotApplicable("no action is bounded and clipped")
         nearest = jax.tree.map(_clip, env.action_spec(), outside)
         expected, actual = replay(env, before, nearest), replay(env, before, outside)
-        acted = np.asarray(actual[1].step_type != StepType.FIRST)
-        labels = ("as passed", "as shown")
-        require_equal(
-            outside, actual[1].prev_action, labels, name="prev_action", where=acted, tolerance=subject.rounding
-        )
+        shown, acted = actual[1].prev_action, np.asarray(actual[1].step_type != StepType.FIRST)
+        labels, rounding = ("as passed", "as shown"), subject.rounding
+        require_equal(outside, shown, labels, name="prev_action", where=acted, tolerance=rounding)
         expected, actual = ((states, tree.set_field(rows, "prev_action", ())) for states, rows in (expected, actual))
-        labels = ("with the nearest legal action", "with an out-of-range action")
-        subject.same_steps(expected, actual, labels)
+        subject.same_steps(expected, actual, ("with the nearest legal action", "with an out-of-range action"))
 
 
 def _beyond(spec: specs.Bounded, actions: np.ndarray, by: int) -> np.ndarray:
@@ -197,17 +191,14 @@ def _require_no_overflow(subject: Subject) -> None:
     An integer that only ever grows by one is given each value of its dtype from its smallest one on. It may stop
     growing or end the episode at some value, like an index into a deck or a board.
     """
-    rollout = subject.rollout
-    kind = rollout.step_type[1:]
+    rollout, kind = subject.rollout, subject.rollout.step_type[1:]
     goes_on = (kind == StepType.MID) & (LIMITS == NO_LIMIT)
     restarts = kind == (StepType.LAST if subject.stack.autoreset == "same_step" else StepType.FIRST)
-    leaves = jax.tree_util.tree_leaves_with_path(rollout.states, is_leaf=tree.is_shared)
-    for number, (path, x) in enumerate(leaves):
+    for number, (path, x) in enumerate(jax.tree_util.tree_leaves_with_path(rollout.states, is_leaf=tree.is_shared)):
         if tree.is_shared(x) or is_key(x) or x.dtype.kind not in "iu" or x.dtype.itemsize > 2:
             continue
-        name = f"state {tree.path_name(path)}".rstrip()
+        name, grows = f"state {tree.path_name(path)}".rstrip(), np.diff(x.astype(np.int32), axis=0)
         for counted, where in (("steps", goes_on), ("episodes", restarts)):
-            grows = np.diff(x.astype(np.int32), axis=0)
             inside = tree.expand(where, grows.ndim) & np.ones_like(grows, bool)
             if np.any(grows[inside] == 1) and np.all(np.isin(grows[inside], (0, 1))):
                 _require_bounded(subject, number, f"{name} counts {counted}", inside & (grows == 1))
@@ -228,8 +219,7 @@ def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray
         at = np.resize(steps, subject.num_steps)
         changed = [take_steps(leaf, at) for leaf in states]
         changed[number] = np.broadcast_to(tree.expand(value, x.ndim), x.shape).astype(x.dtype)
-        before = jax.tree.unflatten(structure, changed)
-        after, rows = replay(subject.stack, before, take_steps(rollout.actions, at))
+        after, rows = replay(subject.stack, jax.tree.unflatten(structure, changed), take_steps(rollout.actions, at))
         y, looked = jax.tree.leaves(after, is_leaf=tree.is_shared)[number], grows[at]
         lanes = looked.reshape(*looked.shape[:2], -1).any(axis=-1)
         if np.any(lanes & (rows.step_type != rollout.step_type[1:][at])):

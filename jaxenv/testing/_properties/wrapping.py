@@ -1,7 +1,8 @@
 """Wrappers: allowed changes and preserved properties."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.testing._compare import require_equal, require_nowhere, require_within_bounds, take_steps, to_numpy
+from jaxenv.testing._compare import require_equal, require_nowhere, require_within_bounds, take_steps, to_numpy, without
 from jaxenv.testing._programs import in_mode, replay, require_rows_match_specs, start, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -48,12 +49,14 @@ def _chooses_actions(layer: Wrapper) -> bool:
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
     name, states = type(layer).__name__, subject.state_of(layer, subject.rollout.before)
     labels, layer = (f"inside {name}", "outside of it"), subject.varied(layer)[0]
-    inside, outside = (start(env, subject.keys[0])[1] for env in (layer.env, layer))
-    subject.same_starts(*_without_owned(layer, inside, outside), labels, context="reset")
+    info = ("final_observation",) if "observation" in layer.owns else ()
+    inside, outside = (without(start(env, subject.keys[0])[1], layer.owns, info) for env in (layer.env, layer))
+    subject.same_starts(inside, outside, labels, context="reset")
     actions = subject.actions_of(layer)
     outside = replay(layer, states, actions)[1]
     inside = replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1]
-    subject.same_steps(*_without_owned(layer, inside, outside), labels, context="step")
+    inside, outside = (without(rows, layer.owns, info) for rows in (inside, outside))
+    subject.same_steps(inside, outside, labels, context="step")
 
 
 def _inner_actions(layer: Environment, actions: Tree) -> Tree:
@@ -62,19 +65,6 @@ def _inner_actions(layer: Environment, actions: Tree) -> Tree:
         return actions
     inner = lambda action: layer.action(_actions.clip_discrete(layer.action_spec(), action))  # noqa: E731
     return to_numpy(jax.jit(lambda actions: jax.lax.map(inner, actions))(actions))
-
-
-def _without_owned(layer: Wrapper, inside: TimeStep, outside: TimeStep) -> tuple[TimeStep, TimeStep]:
-    """Clears the fields that the wrapper owns in both rows. Owning the observation includes the final one."""
-    for field in layer.owns:
-        inside, outside = (tree.set_field(rows, field, ()) for rows in (inside, outside))
-    if "observation" in layer.owns and "env_info" not in layer.owns:
-        inside, outside = (_without_info(rows, {"final_observation"}) for rows in (inside, outside))
-    return inside, outside
-
-
-def _without_info(rows: TimeStep, names: set[str]) -> TimeStep:
-    return tree.set_field(rows, "env_info", {n: x for n, x in rows.env_info.items() if n not in names})
 
 
 def specs_at_boundaries(subject: Subject) -> str:
@@ -86,13 +76,10 @@ def specs_at_boundaries(subject: Subject) -> str:
     for level in layers(subject.stack)[:-1]:
         require_rows_match_specs(level, f" of {type(level).__name__}")
     count = 0
-    for mode in ("next_step", "same_step"):
-        env = _in_mode_or_none(subject.stack, mode)
-        if env is None:
-            continue
+    for env in _in_every_mode(subject.stack):
+        mode = env.autoreset
         require_rows_match_specs(env, f" in {mode} mode")
-        shared = env.autoreset == subject.stack.autoreset
-        rollout = subject.rollout if shared else subject.roll(subject.keys[0], subject.actions[0], env)
+        rollout = subject.rollout if mode == subject.stack.autoreset else subject.roll_randomly(env)
         boundaries = rollout.ends | (rollout.step_type == StepType.FIRST)
         shown: dict[str, Tree] = {"observation": rollout.rows.observation}
         if mode == "same_step":
@@ -106,15 +93,14 @@ def specs_at_boundaries(subject: Subject) -> str:
     return f"{count} rows"
 
 
-def _in_mode_or_none(env: Environment, mode: str) -> Environment | None:
-    """Rebuilds the stack in another mode; returns None without one, as where a wrapper refuses it."""
-    if mode == env.autoreset:
-        return env
-    try:
-        changed = in_mode(env, mode)
-    except ValueError:
-        return None
-    return changed if changed.autoreset == mode else None  # a task may restart its own lanes
+def _in_every_mode(env: Environment) -> Iterator[Environment]:
+    """Yields the stack in each mode of ``AutoReset`` that it can have."""
+    for mode in ("next_step", "same_step"):
+        changed = env
+        with contextlib.suppress(ValueError):  # a wrapper refuses the mode
+            changed = env if mode == env.autoreset else in_mode(env, mode)
+        if changed.autoreset == mode:  # a task may restart its own lanes
+            yield changed
 
 
 # --- properties of some wrappers -------------------------------------------------------------------------------------
@@ -138,33 +124,31 @@ def noop_settings(subject: Subject) -> str:
 
 def _require_identity(subject: Subject, layer: Wrapper, name: str) -> None:
     noop = dataclasses.replace(layer, **layer.noop_kwargs)
-    rollout = subject.roll_randomly(noop)
+    rollout, labels = subject.roll_randomly(noop), (f"inside {name}", "outside of it")
 
     def require(expected: Tree, actual: Tree, context: str, first_step: int) -> None:
         states, rows = actual
-        rows = _without_info(rows, rows.env_info.keys() - expected[1].env_info.keys())
+        rows = without(rows, (), rows.env_info.keys() - expected[1].env_info.keys())
         rows = jax.tree.map(lambda x, y: y.reshape(x.shape) if x.size == y.size else y, expected[1], rows)
         actual = (noop.inner(states), rows)
-        labels = (f"inside {name}", "outside of it")
         require_equal(expected, actual, labels, context=context, tolerance=subject.rounding, first_step=first_step)
 
     expected = jax.tree.map(lambda x: x[None], start(layer.env, subject.keys[0]))
     require(expected, take_steps((rollout.states, rollout.rows), slice(None, 1)), "reset", 0)
-    expected = replay(layer.env, noop.inner(rollout.before), rollout.actions)
-    require(expected, rollout.after, "step", 1)
+    require(replay(layer.env, noop.inner(rollout.before), rollout.actions), rollout.after, "step", 1)
 
 
 def statistics_exact(subject: Subject) -> str:
     """``env_info["episode"]`` equals a recomputed return and length on LAST rows, and is zero on all others."""
     # The innermost level with statistics, since wrappers outside of it may change the reward.
-    level = next((x for x in reversed(layers(subject.env)) if _has_statistics(x)), None)
-    if level is None:
+    for level in reversed(layers(subject.env)):
+        episode = level.start_shapes()[1].env_info.get("episode")
+        if isinstance(episode, Mapping) and {"return", "length"} <= episode.keys():
+            break
+    else:
         raise NotApplicable('env_info has no "episode"')
     count = 0
-    for mode in ("next_step", "same_step"):
-        env = _in_mode_or_none(with_restarts(level), mode)
-        if env is None:
-            continue
+    for env in _in_every_mode(with_restarts(level)):
         rollout = subject.roll_randomly(env)
         reward, last = np.asarray(rollout.rows.reward), rollout.ends
         total, length = np.zeros_like(reward), (rollout.step_type != StepType.FIRST).astype(np.int32)
@@ -174,17 +158,11 @@ def statistics_exact(subject: Subject) -> str:
             length[t] += np.where(goes_on, length[t - 1], 0)
         expected = {"return": np.where(tree.expand(last, total.ndim), total, 0), "length": np.where(last, length, 0)}
         shown = {name: rollout.rows.env_info["episode"][name] for name in expected}
-        labels = ("recomputed", f"in {mode} mode")
-        require_equal(expected, shown, labels, name="episode", tolerance=1e-4)
+        require_equal(expected, shown, ("recomputed", f"in {env.autoreset} mode"), name="episode", tolerance=1e-4)
         count += int(last.sum())
     if not count:
         raise Failure("no episode ended, the check needs one")
     return f"{count} episodes"
-
-
-def _has_statistics(level: Environment) -> bool:
-    episode = level.start_shapes()[1].env_info.get("episode")
-    return isinstance(episode, Mapping) and {"return", "length"} <= episode.keys()
 
 
 def repeat_stops_at_end(subject: Subject) -> str:
