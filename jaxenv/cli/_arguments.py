@@ -52,6 +52,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--num-envs": {"metavar": "N", "help": "number of lanes"},
     "--seed": {"metavar": "S", "default": 0, "help": "seed of all random numbers"},
     "--devices": {"metavar": "N", "default": 1},
+    "--fps": {"metavar": "N", "default": 30, "help": "steps per second"},
+    "--properties": {"metavar": "NAME", "nargs": "+", "default": [], "help": "names of properties (default: all)"},
     "--json": {"action": "store_true", "help": "print a JSON object"},
     "--env": {
         **_ASSIGNMENTS,
@@ -136,11 +138,6 @@ def load_policy(folder: str | os.PathLike, seed: int | None = None, modules: Seq
         raise ValueError(f"{folder} is a policy of this library: leave out --module")
     env_id, _, algorithm = name.partition(":")
     return training.baseline(env_id, algorithm or None)
-
-
-def one_line(error: Exception) -> str:
-    """Returns the message of an error without line breaks."""
-    return " ".join(str(error).split())
 
 
 def columns(table: list[list[str]], left: int) -> list[str]:

@@ -63,7 +63,7 @@ class Table(Writer):
         row = _flatten("Table", step, metrics, self._columns)
         file = sys.stdout if self._file is None else self._file
         widths = [13, *(max(10, len(name)) for name in row)]
-        lines = [[f"{int(step):,}", *map(_text, row.values())]]
+        lines = [[f"{int(step):,}", *map(text_of, row.values())]]
         if tuple(row) != self._names:
             lines.insert(0, ["step", *row])
             self._names = tuple(row)
@@ -281,7 +281,8 @@ def _line(cells: Sequence[Any]) -> str:
     return line.getvalue()
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Returns a number as a cell of a table."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
