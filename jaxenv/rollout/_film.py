@@ -59,13 +59,8 @@ class Film:
     def save(self, path: str | pathlib.Path) -> pathlib.Path:
         """Writes the film and returns the path.
 
-        Args:
-            path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
-                with a row for each lane that is shown.
-
-        Raises:
-            ValueError: for another kind of file, or a folder that does not exist.
-            ImportError: if the library that writes the file is not installed.
+        The file is a ``.gif``, an ``.mp4`` (needs imageio-ffmpeg), or a ``.png``: a strip of eight moments, with a row
+        for each lane that is shown.
         """
         path = check_path("Film", path)
         write_film(path, self.frames, self.fps, self.parts)
@@ -103,7 +98,7 @@ def film(
     `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
 
     Args:
-        env: an environment that has pictures.
+        env: an environment that has pictures, without ``same_step`` restarts.
         policy: as in `jaxenv.unroll`; random by default.
         key: a typed key, or ``Key[B]``, that resets the lanes; ``jax.random.key(0)`` by default.
         num_steps: the number of steps; by default the first episode of every lane, which then stands still.
@@ -112,9 +107,6 @@ def film(
         fps: frames per second.
         captions: whether to show step and return.
         initial_memory: as in `jaxenv.unroll`.
-
-    Raises:
-        ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.
     """
     frames, parts = frames_of("film", env, policy, key, num_steps, max_steps, size, fps, captions, initial_memory)
     return Film(np.stack(list(frames)), fps, parts)
@@ -136,14 +128,7 @@ def record(
     """Plays a policy and writes a film of all lanes ``[B]``, with the step and the return of each.
 
     Pictures are drawn by ``env.render`` inside ``jit``; no display is needed. ``path`` is the file, of a kind that
-    `Film.save` lists. All other arguments are as for `jaxenv.film`.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        ValueError: as `jaxenv.film`, and for another kind of file or a folder that does not exist.
-        ImportError: if the library that writes the file is not installed.
+    `Film.save` lists, in an existing folder; it is returned. All other arguments are as for `jaxenv.film`.
 
     >>> import tempfile, jaxenv
     >>> folder = pathlib.Path(tempfile.mkdtemp())

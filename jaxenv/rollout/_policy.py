@@ -44,11 +44,7 @@ class Policy(Protocol):
 
 
 def random_policy(env: Environment) -> Policy:
-    """Returns a policy that samples the action spec, or only legal actions with an ``env_info["action_mask"]``.
-
-    Returns:
-        A function ``policy(timestep, stream)``, with a stream per lane, that returns the actions ``[B, ...]``.
-    """
+    """Returns a policy that samples actions ``[B, ...]``, or only the legal ones of ``env_info["action_mask"]``."""
     check_environment("random_policy", env)
     spec = env.action_spec()
     agents = () if env.num_agents == 1 or env.turns else (env.num_agents,)
@@ -62,14 +58,10 @@ def random_policy(env: Environment) -> Policy:
 
 
 def policy_stream(env: Environment, state: Any, words: KeyWords | None = None) -> Stream:
-    """Returns the stream that a policy draws from in a state, one per lane.
+    """Returns the stream that a policy draws from in a state of the environment, one per lane.
 
-    Two salts separate it from the streams of the environment, which never draws the same numbers.
-
-    Args:
-        env: the environment.
-        state: its state.
-        words: two ``uint32[B]`` to use instead of the lanes' keys.
+    Two salts separate it from the streams of the environment, which never draws the same numbers. ``words``, two
+    ``uint32[B]``, replace the lanes' keys.
     """
     check_environment("policy_stream", env)
     with _given.explained("policy_stream", env, state):

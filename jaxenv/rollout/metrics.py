@@ -123,11 +123,9 @@ class Metrics:
     def init(self, timestep: TimeStep) -> MetricsState:
         """Returns the state before the first row.
 
-        An episode that is in progress here is left out, because its return and length are not known.
-
-        Args:
-            timestep: one row ``[B]``, or its shapes: the row before the first one to add, or that row itself. Only
-                whether it is FIRST is read; shapes count as rows inside an episode.
+        An episode that is in progress here is left out, because its return and length are not known. ``timestep`` is
+        one row ``[B]``, or its shapes: the row before the first one to add, or that row itself. Only whether it is
+        FIRST is read; shapes count as rows inside an episode.
         """
         row = _select(timestep, self.env_info)
         lanes = row.step_type.shape
@@ -140,11 +138,7 @@ class Metrics:
         return tree.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 
     def update(self, state: MetricsState, timestep: TimeStep) -> MetricsState:
-        """Adds one row ``[B]``.
-
-        Raises:
-            ValueError: if the row lacks a field that is measured, or has other shapes than the row given to `init`.
-        """
+        """Adds one row ``[B]``, with the fields that are measured and the shapes of the row given to `init`."""
         return self.update_rows(state, jax.tree.map(lambda x: x[None], _select(timestep, self.env_info)))
 
     def update_rows(self, state: MetricsState, rows: TimeStep) -> MetricsState:

@@ -73,18 +73,12 @@ class Table(Writer):
 
 
 class CSV(Writer):
-    """A CSV file with one line per call below a header; ``None`` is an empty cell.
+    """A CSV file in an existing folder, with one line per call below a header; ``None`` is an empty cell.
 
     Lines are appended to an existing file with the same columns. If its last line is unfinished, because the run that
     wrote it was killed, that line is removed. A file with other columns is left untouched. From the first line on the
-    file is locked until `close`.
-
-    Args:
-        path: the file, in an existing folder.
-
-    Raises:
-        ValueError: if the folder does not exist; when called with other names than before or than in the file, with a
-            metric named ``step``, or while another process or writer has the file.
+    file is locked until `close`. A ``ValueError`` refuses other names than before or than in the file, a metric named
+    ``step``, and a file that another process or writer has.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -158,9 +152,6 @@ class TensorBoard(Writer):
             metric is also drawn over the sum of each since the first call, as ``return_mean_vs_episodes``.
         resume: leave out points that the folder holds already: a run that continues from its last checkpoint repeats
             what it wrote after it.
-
-    Raises:
-        ImportError: if tensorboardX is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str], against: Sequence[str] = (), resume: bool = False):
@@ -226,9 +217,6 @@ class WandB(Writer):
     Args:
         project: the project to which the run belongs.
         **options: further arguments of ``wandb.init``, such as ``name`` and ``config``.
-
-    Raises:
-        ImportError: if wandb is not installed.
     """
 
     def __init__(self, project: str, **options: Any):

@@ -158,11 +158,7 @@ class TransformedReplay:
         length: int = 2,
         importance_exponent: Any = 1.0,
     ) -> tuple[Any, Batch]:
-        """Transforms `Replay.sample` of ``stored``, which has the same arguments, by a transformer of this ``state``.
-
-        Returns:
-            The new state of the transformer, and windows ``[N, L, ...]``.
-        """
+        """Transforms `Replay.sample` of ``stored``: returns the new state, and windows ``[N, L, ...]``."""
         batch = self.replay.sample(stored, key, batch_size, length, importance_exponent)
         return self.transformer.transform_batch(state, batch, self.replay, stored)
 

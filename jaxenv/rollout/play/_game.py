@@ -44,12 +44,7 @@ class Control:
 
 
 def controls(env: Environment) -> list[Control]:
-    """Returns the controls of an environment; the one that does nothing, if any, has the keys in `WAIT`.
-
-    Raises:
-        ValueError: for an action that is neither one discrete number nor one or two continuous ones, and for several
-            agents that act at once.
-    """
+    """Returns the controls of an environment; the one that does nothing, if any, has the keys in `WAIT`."""
     if env.num_agents > 1 and not env.turns:
         raise ValueError(f"play: a person plays one agent, {env.name or env} has {env.num_agents} that act at once")
     spec, names = env.action_spec(), action_names(env)
