@@ -6,8 +6,7 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
 
-The file reads from top to bottom: the config, the state of a run, `make_train` with its two stages (collect, learn),
-the policy, the network. To change DQN, copy it; `ppo` lists what it imports from jaxenv.
+To change DQN, copy the file; `ppo` says what the other files are.
 """
 
 import dataclasses

@@ -7,8 +7,7 @@ from the TimeStep: a time limit is not a failure, and invalid transitions are ma
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
 
-The file reads from top to bottom: the config, the state of a run, `make_train` with its three stages (collect, sample,
-learn), the policy, the networks. To change SAC, copy it; `ppo` lists what it imports from jaxenv.
+To change SAC, copy the file; `ppo` says what the other files are.
 """
 
 import dataclasses

@@ -17,9 +17,6 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
 The defaults come from jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
 highest scores, and new levels that are only scored cost no pass over the loss.
-
-The file reads from top to bottom: the config, the state of a run, `make_train` with its stages (choose, restart,
-score).
 """
 
 import dataclasses
@@ -33,6 +30,7 @@ from jax.sharding import Mesh
 
 import jaxenv
 from jaxenv import data, tree
+from jaxenv._util.checks import INT32_MAX, is_known_array
 from jaxenv.core import Environment, TimeStep
 from jaxenv.core.levels import refuse_given_levels
 from jaxenv.data import level_scores
@@ -303,8 +301,8 @@ def _builder(config: Config) -> Config:
 
 def _warn_of_long_episodes(owner: str, config: Config, env: Environment) -> None:
     """Warns if the time limit allows an episode that is longer than an update, which scores no level."""
-    limit = evaluation.longest_episode(env)
-    if limit is None or limit <= config.num_steps:
+    longest = env._longest_episode
+    if not is_known_array(longest) or not config.num_steps < (limit := np.max(longest)) < INT32_MAX:
         return
     effects = {"plr": "no level is replayed", "sfl": "no candidate is kept", "paired": "the adversary is not paid"}
     effect = effects.get(config.curriculum, "nothing is learned")
