@@ -1,9 +1,8 @@
 """Metrics of a rollout: per-lane sums inside the compiled loop, reduced and named only when they are read.
 
-`Metrics` declares what to measure; its methods are pure. `Metrics.update` and `Metrics.update_rows` add rows to a
-`MetricsState`, `Metrics.totals` reduces its lanes to `Totals`, `merge_totals` and `Totals.psum` combine chunks and
-shards, and `Metrics.compute` turns totals into named metrics. FIRST rows are not steps, and an episode whose start was
-seen counts at its LAST row, in every auto-reset mode.
+Rows are added to a `MetricsState`, whose lanes are reduced to `Totals`; these can be merged over chunks and shards, and
+become named metrics. FIRST rows are not steps, and an episode whose start was seen counts at its LAST row, in every
+auto-reset mode.
 """
 
 import dataclasses

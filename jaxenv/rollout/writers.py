@@ -37,9 +37,7 @@ class Writer:
 class Table(Writer):
     """Aligned lines of text below a header.
 
-    Args:
-        columns: the metrics to print, in this order; all of them if ``None``.
-        file: the file to print to, stdout by default.
+    ``columns`` are the metrics to print, in this order; all if ``None``. ``file`` is an open file, by default stdout.
 
     >>> table = Table(["episodes", "return_mean"])
     >>> table(1000, {"episodes": 12, "return_mean": 21.52})
@@ -214,9 +212,7 @@ def _points(folder: pathlib.Path, event: Any) -> Iterator[tuple[str, int]]:
 class WandB(Writer):
     """A run of Weights & Biases, one curve per metric.
 
-    Args:
-        project: the project to which the run belongs.
-        **options: further arguments of ``wandb.init``, such as ``name`` and ``config``.
+    ``options`` are further arguments of ``wandb.init``, such as ``name`` and ``config``.
     """
 
     def __init__(self, project: str, **options: Any):
