@@ -60,6 +60,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "options and params of the environment: a number, true, false, or N comma-separated numbers, one per "
         "lane",
     },
+    "--set": _ASSIGNMENTS,
     "--max-episode-steps": {
         "metavar": "N",
         "type": integer(0),
@@ -75,11 +76,6 @@ def add_options(command: argparse._ActionsContainer, *names: str, **changes: Any
         if "action" not in options and (kind := _TYPES.get(options.get("metavar", ""))):
             options = {"type": kind} | options
         command.add_argument(name, **options)
-
-
-def add_assignments(command: argparse._ActionsContainer, option: str, help: str) -> None:
-    """Adds an option that takes one or several ``NAME=VALUE``."""
-    command.add_argument(option, **_ASSIGNMENTS, help=help)
 
 
 def simulate_devices(number: int) -> None:

@@ -28,7 +28,7 @@ import jaxenv
 from jaxenv import data
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import did_you_mean, meaning
-from jaxenv.cli._arguments import add_assignments, add_options, assignment, settings_of, simulate_devices
+from jaxenv.cli._arguments import add_options, assignment, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._process import stops_at_once
 from jaxenv.core.registry import suite_of
@@ -80,7 +80,7 @@ def add(command: Parser) -> None:
         "fields of the learner's Config, such as jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
         "wrappers=NormalizeReward, 'wrappers=PixelObservation(size=64),GrayscaleObservation', ..."
     )
-    add_assignments(command, "--set", fields)
+    add_options(command, "--set", help=fields)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -5,8 +5,6 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 (Schaul et al., 2016, arXiv:1511.05952). The target network is a moving average of the online network (Lillicrap et al.,
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
-
-To change DQN, copy the file; `ppo` says what the other files are.
 """
 
 import dataclasses

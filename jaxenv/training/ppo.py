@@ -6,8 +6,8 @@ normalised per minibatch, a learning rate that falls to 0, gradients clipped by 
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
 the loss. With ``recurrent`` a memory keeps earlier rows; the loss replays it, with the same restarts.
 
-To change PPO, copy the file. What all learners share is in other files: the general settings (config.py), layers and
-the optimiser (networks.py), distributions over actions (distributions.py), the loop over updates and evaluations
+To change a learner, copy its file. What all of them share is in other files: the general settings (config.py), layers
+and the optimiser (networks.py), distributions over actions (distributions.py), the loop over updates and evaluations
 (evaluation.py), devices (lanes.py). ``docs/examples/ppo.py`` is PPO in one file.
 """
 

@@ -6,8 +6,6 @@ proportion to a temperature that keeps the entropy near a target. Unlike most ve
 from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of the loss. With
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
-
-To change SAC, copy the file; `ppo` says what the other files are.
 """
 
 import dataclasses
