@@ -98,14 +98,6 @@ def _takes(signature: inspect.Signature, arguments: list[str]) -> bool:
     return True
 
 
-def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless every array has a leading axis of lanes; `jaxenv.tree.Shared` ones need not."""
-    for path, x in jax.tree_util.tree_leaves_with_path(initial_memory, is_leaf=tree.is_shared):
-        if not tree.is_shared(x) and jnp.shape(x)[:1] != lanes:
-            name = tree.path_name(path, "initial_memory")
-            raise ValueError(f"{owner}: {name} must lead with the {lanes[0]} lanes, got shape {jnp.shape(x)}")
-
-
 def act(policy: Policy, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
     """Calls a policy with or without memory and returns a `PolicyStep` either way."""
     out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)
@@ -161,7 +153,10 @@ class PolicyLoop:
             check_typed(key, f"{owner}: key")
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
-        check_memory(owner, initial_memory, clock.env_id.shape)
+        for path, x in jax.tree_util.tree_leaves_with_path(initial_memory, is_leaf=tree.is_shared):
+            if not tree.is_shared(x) and jnp.shape(x)[:1] != clock.env_id.shape:
+                rule = f"{tree.path_name(path, 'initial_memory')} must lead with the {clock.env_id.shape[0]} lanes"
+                raise ValueError(f"{owner}: {rule}, got shape {jnp.shape(x)}")
         words = clock.key if key is None else env._lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
         if (fault := memory_fault(initial_memory, memory)) is not None:

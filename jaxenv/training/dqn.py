@@ -147,16 +147,14 @@ def make_train(
 
     # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
 
-    def explore(params: Any, epsilon: Any) -> Callable[[TimeStep, random.Stream], jax.Array]:
-        def policy(timestep: TimeStep, stream: random.Stream) -> jax.Array:
+    def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
+        params = learner.params
+
+        def explore(timestep: TimeStep, stream: random.Stream) -> jax.Array:
             observation, mask = see(timestep).observation
             return pi.to_action(_epsilon_greedy(q_values(params, observation), mask, epsilon, stream))
 
-        return policy
-
-    def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
-        policy = explore(learner.params, epsilon)
-        policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
+        policy, start = view.wrap_policy(explore, learner.timestep, state=learner.statistics)
         learner, memory, rows = evaluation.unrolled(lanes, env, policy, learner, num_steps, initial_memory=start)
         learner = dataclasses.replace(learner, statistics=memory[0] if start else ())
         info = [f"timestep.env_info.{name}" for name in _STORED_INFO if name in learner.timestep.env_info]

@@ -152,22 +152,19 @@ def make_train(
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
-    def explore(learner: Learner, uniform: bool) -> rollout.Policy:
-        def policy(timestep: TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
-            noise = _next_noise(
-                noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"]
-            )
+    def collect(learner: Learner, uniform: bool = False) -> tuple[Learner, rollout.Experience]:
+        weights, correlation = learner.params.actor, learner.hyperparameters["noise_correlation"]
+
+        def explore(timestep: TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
+            noise = _next_noise(noise, env.episode_starts(timestep), stream, correlation)
             if uniform:
                 unit = jax.lax.erf(noise * np.float32(np.sqrt(0.5)))  # the distribution function of a normal number
             else:
-                unit = jnp.tanh(pi.displaced(policy_inputs(learner.params.actor, read(timestep.observation)), noise))
+                unit = jnp.tanh(pi.displaced(policy_inputs(weights, read(timestep.observation)), noise))
             return rollout.PolicyStep(pi.scaled(unit), noise, unit)
 
-        return policy
-
-    def collect(learner: Learner, uniform: bool = False) -> tuple[Learner, rollout.Experience]:
-        policy, start = explore(learner, uniform), jnp.zeros_like(learner.noise)
-        policy, start = view.wrap_policy(policy, learner.timestep, start, state=learner.statistics)
+        start = jnp.zeros_like(learner.noise)
+        policy, start = view.wrap_policy(explore, learner.timestep, start, state=learner.statistics)
         fields = ["step_type", "reward", "discount", "observation", "env_info", "policy_info"]
         memory = {"initial_memory": start, "memory": (start[0], learner.noise)}
         learner, (statistics, noise), rows = evaluation.unrolled(
