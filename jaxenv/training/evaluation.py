@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import rollout, tree
-from jaxenv._util.checks import INT32_MAX, check_bool
+from jaxenv._util.checks import INT32_MAX, check_bool, is_known_array
 from jaxenv.core import Environment, TimeStep, check_environment, layers
 from jaxenv.data import transformers
 from jaxenv.training import _algorithms
@@ -140,6 +140,12 @@ def unrolled(
     (env_state, last, memory), rows = rollout.unroll(stack, policy, now.env_state, now.timestep, num_steps, **options)
     finished = metrics.update_rows(now.metrics, rows.timestep)
     return tree.rebuild(now, env_state=env_state, timestep=last, metrics=finished), memory, rows
+
+
+def longest_episode(env: Environment) -> int | None:
+    """Returns the longest time limit of the lanes in steps; ``None`` without a limit, or if it is traced."""
+    longest = env._longest_episode
+    return int(np.max(longest)) if is_known_array(longest) and np.max(longest) < INT32_MAX else None
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:

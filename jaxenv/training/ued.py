@@ -30,7 +30,6 @@ from jax.sharding import Mesh
 
 import jaxenv
 from jaxenv import data, tree
-from jaxenv._util.checks import INT32_MAX, is_known_array
 from jaxenv.core import Environment, TimeStep
 from jaxenv.core.levels import refuse_given_levels
 from jaxenv.data import level_scores
@@ -301,8 +300,8 @@ def _builder(config: Config) -> Config:
 
 def _warn_of_long_episodes(owner: str, config: Config, env: Environment) -> None:
     """Warns if the time limit allows an episode that is longer than an update, which scores no level."""
-    longest = env._longest_episode
-    if not is_known_array(longest) or not config.num_steps < (limit := np.max(longest)) < INT32_MAX:
+    limit = evaluation.longest_episode(env)
+    if limit is None or limit <= config.num_steps:
         return
     effects = {"plr": "no level is replayed", "sfl": "no candidate is kept", "paired": "the adversary is not paid"}
     effect = effects.get(config.curriculum, "nothing is learned")
