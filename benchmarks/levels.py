@@ -22,10 +22,9 @@ import jax.numpy as jnp
 import jaxenv
 from benchmarks import command, measure, tables
 from benchmarks import ours as own_rollouts
-from benchmarks.measure import Contestant, Unavailable
+from benchmarks.measure import Contestant, Unavailable, one_line
 from benchmarks.peers import Loop, importable, module_of_file
 from jaxenv._util.library import default_types
-from jaxenv.cli._arguments import one_line
 from jaxenv.training import ued
 
 ID = "AMaze-13x13-v0"

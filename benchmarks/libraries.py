@@ -16,9 +16,8 @@ import numpy as np
 
 import jaxenv
 from benchmarks import ours, peers
-from benchmarks.measure import Contestant, Unavailable
+from benchmarks.measure import Contestant, Unavailable, one_line
 from benchmarks.peers import Loop
-from jaxenv.cli._arguments import one_line
 
 # Native ids of the same task.
 NATIVE = {

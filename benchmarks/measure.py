@@ -33,6 +33,11 @@ class Unavailable(Exception):
     """States in one line why a peer is not part of a comparison."""
 
 
+def one_line(error: Exception) -> str:
+    """Returns the message of an error without line breaks."""
+    return " ".join(str(error).split())
+
+
 class Row(NamedTuple):
     """Result of one step of a batch, with the same fields on every side. Every leaf is ``[B, ...]``."""
 

@@ -10,9 +10,8 @@ import numpy as np
 
 import jaxenv
 from benchmarks import linear
-from benchmarks.measure import Contestant, Row, Unavailable, jax_contestant
+from benchmarks.measure import Contestant, Row, Unavailable, jax_contestant, one_line
 from jaxenv import specs, tree
-from jaxenv.cli._arguments import one_line
 
 EPISODES = 3  # minimal duration of a run in mean episodes
 LANE_STEPS = 2**20  # minimal number of steps of a run over all lanes, so that it is long enough to time

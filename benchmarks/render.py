@@ -18,9 +18,8 @@ import numpy as np
 
 import jaxenv
 from benchmarks import command, measure, tables
-from benchmarks.measure import Unavailable
+from benchmarks.measure import Unavailable, one_line
 from benchmarks.ours import rollout
-from jaxenv.cli._arguments import one_line
 
 DEFAULT_IDS = (
     "CartPole-v1",

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import command, tables
-from jaxenv.cli._arguments import one_line
+from benchmarks.measure import one_line
 from jaxenv.core.registry import SUITES
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "suites"

@@ -100,12 +100,9 @@ def is_held_elsewhere(folder: pathlib.Path) -> bool:
 
 def check_unused(owner: str, folder: pathlib.Path) -> None:
     """Raises a ``ValueError`` if a process has the lock of a folder; nothing is written."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        descriptor = os.open(folder / LOCK, os.O_RDWR)
-        try:
-            lock(owner, folder, descriptor)
-        finally:
-            os.close(descriptor)
+    missing = FileNotFoundError, NotADirectoryError, PermissionError
+    with contextlib.suppress(*missing), (folder / LOCK).open("r+b") as file:
+        lock(owner, folder, file.fileno())
 
 
 def lock(owner: str, path: pathlib.Path, descriptor: int) -> None:
@@ -189,16 +186,10 @@ def _remove_leftovers(path: pathlib.Path) -> None:
         for name in os.listdir(path.parent):
             if name.startswith(start) and name.endswith(".tmp"):
                 with contextlib.suppress(OSError):  # its writer is alive, or has just moved it
-                    _remove_unlocked(path.with_name(name))
-
-
-def _remove_unlocked(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        _lock(descriptor)
-        path.unlink()
-    finally:
-        os.close(descriptor)
+                    leftover = path.with_name(name)
+                    with leftover.open("r+b") as file:
+                        _lock(file.fileno())
+                        leftover.unlink()
 
 
 def _free(path: pathlib.Path) -> pathlib.Path:

@@ -49,7 +49,7 @@ class Programs:
         return hash(self.structure)
 
     def __reduce__(self) -> Any:
-        return _unknown, ()  # a copy in another process finds the programs there
+        return type(None), ()  # a copy in another process finds the programs there
 
     def __deepcopy__(self, memo: dict[str, Any]) -> "Programs":
         return self
@@ -201,7 +201,3 @@ def _fields(structure: Any) -> Iterator[Any]:
         yield data
     for child in structure.children():
         yield from _fields(child)
-
-
-def _unknown() -> None:
-    """Replaces programs in a pickle."""

@@ -30,15 +30,6 @@ class Canvas:
     Values that are equal in all lanes and known while tracing are computed once, by NumPy. Numbers and colours of
     another shape raise a ``ValueError``.
 
-    Attributes:
-        lanes: the number of lanes B.
-        ground: red, green and blue from 0 to 1, rows from the top: float32 ``[B, H, W]`` each, or ``[1, H, W]`` while
-            all lanes are equal.
-        x: float32 ``[1, 1, W]``, after `zoom` ``[B, 1, W]``, the world coordinates of the centres of the pixels.
-        y: float32 ``[1, H, 1]``, after `zoom` ``[B, H, 1]``.
-        scale: pixels per unit of the world; after `zoom` float32 ``[B, 1, 1]``.
-        cells: kinds and painted cells of `tiles` on a known ground, which are looked up when the pixels are asked for.
-
     >>> from jaxenv.canvas import RED
     >>> canvas = Canvas.blank(4, 64).view((-1, 1), (-1, 1)).disc(jnp.arange(4.0) / 4, 0.0, 0.5, RED)
     >>> canvas.image().shape, canvas.image().dtype
@@ -46,11 +37,12 @@ class Canvas:
     """
 
     lanes: int = tree.static()
+    # Red, green and blue from 0 to 1, rows from the top: float32[B, H, W] each, [1, H, W] while all lanes are equal.
     ground: tuple[Any, Any, Any]
-    x: Any
-    y: Any
-    scale: Any
-    cells: tuple[Any, ...] = ()
+    x: Any  # float32[1, 1, W], after `zoom` [B, 1, W], the world coordinates of the centres of the pixels
+    y: Any  # float32[1, H, 1], after `zoom` [B, H, 1]
+    scale: Any  # pixels per unit of the world; after `zoom` float32[B, 1, 1]
+    cells: tuple[Any, ...] = ()  # kinds and painted cells of `tiles` on a known ground, not yet looked up
 
     # --- creation, view, image ---------------------------------------------------------------------------------------
 
@@ -90,14 +82,10 @@ class Canvas:
         return self._on(planes)
 
     def view(self, x: tuple[float, float], y: tuple[float, float], margin: float = 0.0) -> "Canvas":
-        """Chooses the part of the world that fills the picture.
+        """Chooses the part of the world that fills the picture: its ends along x and y, in increasing order.
 
-        The whole part is shown, and around it more of the world if the picture has another shape.
-
-        Args:
-            x: the left and the right end.
-            y: the lower and the upper end.
-            margin: the width of a border around this part, as a fraction of its longer side.
+        The whole part is shown, with a border of ``margin`` times its longer side around it, and more of the world if
+        the picture has another shape.
         """
         if not (x[0] < x[1] and y[0] < y[1]):
             raise ValueError(f"view: x and y must be ends in increasing order, got {x} and {y}")
@@ -278,15 +266,10 @@ class Canvas:
     ) -> "Canvas":
         """Paints a grid of square cells, as large as fits, in the middle of the picture, whatever the ``view``.
 
-        Args:
-            kinds: int32 ``[B, R, C]`` or, for all lanes, ``[1, R, C]``: the index of the painter of each cell, rows
-                from the top.
-            painters: functions that paint a cell, given a canvas whose view is the unit square: x and y from 0 to 1.
-                Pixels that they leave free keep their colour. ``None`` paints nothing.
-
-        Raises:
-            ValueError: if the grid has more rows or columns of cells than the picture has pixels, or another shape; for
-                a known index without a painter.
+        ``kinds``, int32 ``[B, R, C]`` or, for all lanes, ``[1, R, C]``, are the indices of the painters of the cells,
+        rows from the top, at most as many as the picture has pixels. ``painters`` paint a cell, given a canvas whose
+        view is the unit square: x and y from 0 to 1. Pixels that they leave free keep their colour. ``None`` paints
+        nothing.
         """
         if np.ndim(kinds) != 3:
             raise ValueError(f"tiles: kinds must be [B, R, C], got shape {np.shape(kinds)}")
@@ -301,7 +284,7 @@ class Canvas:
     def picture(self, pixels: jax.Array) -> "Canvas":
         """Paints an image of large square pixels in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
 
-        Raises a ``ValueError`` for more rows or columns than the picture has, or another shape or dtype.
+        It has at most as many rows and columns as the picture.
         """
         if not (np.ndim(pixels) == 3 or (np.ndim(pixels) == 4 and pixels.shape[-1] == 3)) or pixels.dtype != np.uint8:
             got = f"{getattr(pixels, 'dtype', type(pixels).__name__)}{list(np.shape(pixels))}"
@@ -321,14 +304,8 @@ class Canvas:
     ) -> "Canvas":
         """Writes a line of text whose letters are ``height`` high and stand on y.
 
-        Args:
-            text: letters, digits, blanks and ``.,:;+-=/%()!?``; lower case is shown as upper case.
-            x: x of its start; with ``align=0.5`` of its middle, with ``align=1`` of its end.
-            y: its base line.
-            height: the height of a letter.
-            colour: its colour.
-            align: the fraction of its length that lies left of x.
-            alpha: its opacity.
+        It may have letters, digits, blanks and ``.,:;+-=/%()!?``; lower case is shown as upper case. The fraction
+        ``align`` of its length lies left of x: with 0 it starts there, with 0.5 x is its middle, with 1 its end.
         """
         covered = _font.coverage(text, (self.x - np.float32(x)), (self.y - np.float32(y)), height, self.scale, align)
         return self._cover(covered[None], colour, alpha)

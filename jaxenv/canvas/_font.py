@@ -33,15 +33,9 @@ _STROKES = {
 def coverage(text: str, x: np.ndarray, y: np.ndarray, height: float, scale: float, align: float = 0.0) -> np.ndarray:
     """Returns the fraction of each pixel that a line of text covers, float32 ``[H, W]``.
 
-    Raises a ``ValueError`` for a character that the font does not have.
-
-    Args:
-        text: the characters.
-        x: coordinates of the pixels, ``[1, 1, W]``, relative to the start of the text.
-        y: coordinates of the pixels, ``[1, H, 1]``, relative to the base line.
-        height: the height of a letter, in the same units.
-        scale: pixels per unit.
-        align: the fraction of the length of the text that lies left of its position.
+    ``x``, ``[1, 1, W]``, and ``y``, ``[1, H, 1]``, are coordinates of the pixels relative to the position of the text,
+    which has the fraction ``align`` of its length on the left, on its base line. A letter is ``height`` high in the
+    same units, of ``scale`` pixels each.
     """
     unit = height / 6
     x, y = x[0, 0] + align * (len(text) * ADVANCE - GAP) * height, y[0, :, 0]

@@ -63,17 +63,9 @@ def short(value: Tree) -> str:
     return repr(jax.tree.map(leaf, value))
 
 
-def timestep_html(timestep: Any) -> str:
-    """Shows a `TimeStep`: how many lanes are where in their episodes, the first lanes of rows ``[B]``, all shapes."""
-    return _rows("TimeStep", timestep, timestep)
-
-
-def experience_html(experience: Any) -> str:
-    """Shows an `Experience` as `timestep_html` does."""
-    return _rows("Experience", experience.timestep, experience)
-
-
-def _rows(title: str, timestep: Any, shown: Any) -> str:
+def rows_html(shown: Any) -> str:
+    """Shows where in their episodes the lanes of a `TimeStep` or an `Experience` are, the first lanes, all shapes."""
+    timestep = getattr(shown, "timestep", shown)
     step_type, discount = (getattr(timestep, name, ()) for name in ("step_type", "discount"))
     shape = np.shape(step_type) if hasattr(step_type, "shape") else None
     names = {0: "one row", 1: "[B] = ", 2: "[T, B] = "}
@@ -90,7 +82,7 @@ def _rows(title: str, timestep: Any, shown: Any) -> str:
             lanes = table("First lanes", ("lane", *few), cells)
     leaves = ((tree.path_name(path), x) for path, x in jax.tree_util.tree_leaves_with_path(shown))
     fields = [(name, getattr(x, "dtype", type(x).__name__), getattr(x, "shape", ""), _range(x)) for name, x in leaves]
-    return page(title, facts, lanes, table("Fields", ("name", "dtype", "shape", "values"), fields))
+    return page(type(shown).__name__, facts, lanes, table("Fields", ("name", "dtype", "shape", "values"), fields))
 
 
 def _readable(x: Any) -> bool:

@@ -28,9 +28,8 @@ _PICTURES = ("256", "truecolor")  # systems of colours that show pictures
 def console(asked: bool = False, always: bool = False) -> Console:
     """Returns the console on stdout.
 
-    Args:
-        asked: whether the user asked for a picture, which has colours in spite of ``NO_COLOR``.
-        always: whether it writes pictures even to a file, and to terminals that do not say which colours they have.
+    If the user ``asked`` for a picture, it has colours in spite of ``NO_COLOR``. With ``always`` it writes pictures
+    even to a file, and to terminals that do not say which colours they have.
     """
     found = Console(no_color=False if asked else None)
     if always and not shows_pictures(found):
@@ -74,10 +73,6 @@ class Screen:
 
     The terminal is restored on every exit: at the end of the block, on an error, on Ctrl-C and other signals that end
     the process. Ctrl-Z does nothing.
-
-    >>> with Screen() as screen:  # doctest: +SKIP
-    ...     screen.show(half_blocks(picture))
-    ...     key = screen.key(timeout=0.1)
     """
 
     def __init__(self, output: Console | None = None, keyboard: TextIO | None = None):

@@ -52,12 +52,15 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--num-envs": {"metavar": "N", "help": "number of lanes"},
     "--seed": {"metavar": "S", "default": 0, "help": "seed of all random numbers"},
     "--devices": {"metavar": "N", "default": 1},
+    "--fps": {"metavar": "N", "default": 30, "help": "steps per second"},
+    "--properties": {"metavar": "NAME", "nargs": "+", "default": [], "help": "names of properties (default: all)"},
     "--json": {"action": "store_true", "help": "print a JSON object"},
     "--env": {
         **_ASSIGNMENTS,
         "help": "options and params of the environment: a number, true, false, or N comma-separated numbers, one per "
         "lane",
     },
+    "--set": _ASSIGNMENTS,
     "--max-episode-steps": {
         "metavar": "N",
         "type": integer(0),
@@ -73,11 +76,6 @@ def add_options(command: argparse._ActionsContainer, *names: str, **changes: Any
         if "action" not in options and (kind := _TYPES.get(options.get("metavar", ""))):
             options = {"type": kind} | options
         command.add_argument(name, **options)
-
-
-def add_assignments(command: argparse._ActionsContainer, option: str, help: str) -> None:
-    """Adds an option that takes one or several ``NAME=VALUE``."""
-    command.add_argument(option, **_ASSIGNMENTS, help=help)
 
 
 def simulate_devices(number: int) -> None:
@@ -136,11 +134,6 @@ def load_policy(folder: str | os.PathLike, seed: int | None = None, modules: Seq
         raise ValueError(f"{folder} is a policy of this library: leave out --module")
     env_id, _, algorithm = name.partition(":")
     return training.baseline(env_id, algorithm or None)
-
-
-def one_line(error: Exception) -> str:
-    """Returns the message of an error without line breaks."""
-    return " ".join(str(error).split())
 
 
 def columns(table: list[list[str]], left: int) -> list[str]:

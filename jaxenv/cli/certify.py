@@ -24,9 +24,7 @@ def add(command: Parser) -> None:
     api = "the API; gymnax0 is gymnax before 1.0 (default: the library's own)"
     command.add_argument("--api", choices=DIALECTS, help=api)
     command.add_argument("--against", metavar="ENV", help="a reference, given as ENV is, that ENV must match")
-    names = "names of properties (default: all)"
-    add_options(command, "--properties", metavar="NAME", nargs="+", default=[], help=names)
-    add_options(command, "--seed")
+    add_options(command, "--properties", "--seed")
     command.add_argument("--seconds", type=float, default=60.0, help="the time for each property")
     add_options(command, "--json")
 

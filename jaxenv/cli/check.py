@@ -26,9 +26,7 @@ def add(command: Parser) -> None:
     """Adds the arguments."""
     add_options(command, "id", nargs="?")
     command.add_argument("--all", action="store_true", help="check every environment")
-    names = "names of properties (default: all)"
-    add_options(command, "--properties", metavar="NAME", nargs="+", default=[], help=names)
-    add_options(command, "--seed")
+    add_options(command, "--properties", "--seed")
     bound = "the bound on the seconds of each property (default: 600)"
     command.add_argument("--max-seconds", type=float, default=600.0, metavar="SECONDS", help=bound)
     form = command.add_mutually_exclusive_group()

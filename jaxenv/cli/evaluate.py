@@ -16,6 +16,7 @@ from jaxenv.cli._arguments import add_options, columns, load_policy, settings_of
 from jaxenv.cli._parser import Parser
 from jaxenv.core.environment import Environment
 from jaxenv.rollout import to_host
+from jaxenv.rollout.writers import text_of
 
 _COLUMNS = {
     "seed": "seed",
@@ -78,11 +79,5 @@ def run(args: argparse.Namespace) -> None:
         options = {"steps": first.steps, "episodes": args.episodes, "explore": explore, "seed": args.seed}
         print(json.dumps({**given, **options, "params": params, "results": found}))
         return
-    table = [list(_COLUMNS), *([_text(one[name]) for name in _COLUMNS.values()] for one in found)]
+    table = [list(_COLUMNS), *([text_of(one[name]) for name in _COLUMNS.values()] for one in found)]
     print("\n".join(columns(table, left=0)))
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"

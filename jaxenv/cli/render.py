@@ -27,8 +27,7 @@ def add(command: Parser) -> None:
     add_options(command, "--num-steps", metavar="T", help=length)
     pixels = "pixels along either side of a lane"
     add_options(command, "--size", metavar="N", type=integer(8, 4096), default=256, help=pixels)
-    add_options(command, "--fps", metavar="N", default=30, help="steps per second")
-    add_options(command, "--seed", "--env", "--max-episode-steps")
+    add_options(command, "--fps", "--seed", "--env", "--max-episode-steps")
 
 
 def run(args: argparse.Namespace) -> None:

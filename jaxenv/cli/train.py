@@ -28,12 +28,13 @@ import jaxenv
 from jaxenv import data
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import did_you_mean, meaning
-from jaxenv.cli._arguments import add_assignments, add_options, assignment, settings_of, simulate_devices
+from jaxenv.cli._arguments import add_options, assignment, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._process import stops_at_once
 from jaxenv.core.registry import suite_of
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
+from jaxenv.rollout.writers import text_of
 from jaxenv.training import _algorithms, _checkpoints, presets
 
 
@@ -79,7 +80,7 @@ def add(command: Parser) -> None:
         "fields of the learner's Config, such as jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
         "wrappers=NormalizeReward, 'wrappers=PixelObservation(size=64),GrayscaleObservation', ..."
     )
-    add_assignments(command, "--set", fields)
+    add_options(command, "--set", help=fields)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -128,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
                 before = curve[-2 * args.seeds]["steps"] if len(curve) > args.seeds else 0
                 rate = (newest[0]["steps"] - before) * args.seeds / seconds
                 summary = _summary(newest, threshold)
-                advance(count, f"return {_number(summary['eval_return'])}, {rate:,.0f} steps/s")
+                advance(count, f"return {text_of(summary['eval_return'])}, {rate:,.0f} steps/s")
                 left = _time_left(seconds, config.num_evaluations - done - 1)
                 if left and not args.json and int(progressed.iterations) == done + 1:
                     print(f"{args.parser.prog}: {left} at this speed", file=sys.stderr)
@@ -315,10 +316,6 @@ def _by_seed(evaluations: list[dict[str, Any]]) -> dict[str, Any]:
     """Names the metrics of each seed for writers: ``seed0/eval_return``."""
     skipped = ("steps", "seed")
     return {f"seed{one['seed']}/{n}": value for one in evaluations for n, value in one.items() if n not in skipped}
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.5g}"
 
 
 def _summary(evaluations: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:

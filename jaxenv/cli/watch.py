@@ -35,8 +35,7 @@ def add(command: Parser) -> None:
     add_options(command, "--num-envs", help=lanes)
     episodes = "quit after N episodes of every game (default: on q or Ctrl-C)"
     add_options(command, "--episodes", metavar="N", help=episodes)
-    add_options(command, "--fps", metavar="N", default=30, help="steps per second")
-    add_options(command, "--seed", "--env", "--max-episode-steps")
+    add_options(command, "--fps", "--seed", "--env", "--max-episode-steps")
 
 
 def run(args: argparse.Namespace) -> None:

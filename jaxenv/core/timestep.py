@@ -127,7 +127,7 @@ class TimeStep:
         lines = (f"{name!r}: {_html.short(value)}" for name, value in fields if not _is_unset(value))
         return "TimeStep(\n{" + ",\n ".join(lines) + "})"
 
-    _repr_html_ = _html.timestep_html  # the display in notebooks
+    _repr_html_ = _html.rows_html  # the display in notebooks
 
 
 def check_timestep(owner: str, name: str, value: Any) -> None:

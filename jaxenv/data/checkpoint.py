@@ -1,8 +1,7 @@
 """Saves any tree of arrays in one file, and restores it bit for bit.
 
 States of environments, replay buffers and learners are plain trees of arrays, which every checkpoint library accepts.
-These functions need only NumPy, and raise for a file that does not fit the tree it is restored into. They also read
-the folders of a `Checkpointer`.
+These functions need only NumPy. They also read the folders of a `Checkpointer`.
 """
 
 import contextlib
@@ -49,17 +48,14 @@ class CheckpointInfo:
 def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> None:
     """Writes every array of a tree, of any shape and dtype, to an ``.npz`` file.
 
-    The file is written under a unique temporary name (``.NAME.XXXXXXXX.tmp``) and then moved, so a save that fails or
-    is killed leaves the previous checkpoint intact, and several processes that save to one path at once each write a
-    whole file. The next save to the path removes leftovers of a killed save.
+    The file is written under a unique temporary name (``.NAME.XXXXXXXX.tmp``) and then moved, so a save that fails,
+    with an ``OSError``, or is killed leaves the previous checkpoint intact, and several processes that save to one path
+    at once each write a whole file. The next save to the path removes leftovers of a killed save.
 
     Args:
         path: the file; its folder must exist.
         state: a tree of arrays, typed keys included. A Python number, which has no dtype, is refused.
         config: plain data to store with the arrays, such as the settings of a run. `checkpoint_info` reads it.
-
-    Raises:
-        OSError: if the file cannot be written, for example because the disk is full. The previous file is unchanged.
     """
     path = check_path("save", "path", path)
     text = json.dumps(_index.index_of(state, config))

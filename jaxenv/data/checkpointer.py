@@ -86,14 +86,9 @@ class Checkpointer(contextlib.AbstractContextManager["Checkpointer"]):
         The arrays may be changed or donated as soon as it returns. It first waits for an earlier save that is still
         being written. All processes call it together. Arrays that they do not share are taken from the first process.
 
-        Args:
-            step: the number of the checkpoint, above the last one.
-            state: a tree of arrays of any shape and dtype, typed keys included.
-            config: plain data to store with the arrays.
-
-        Raises:
-            OSError: if the previous save could not be written, naming its step, or this one cannot be started. Earlier
-                checkpoints are unchanged.
+        ``step``, the number of the checkpoint, is above the last one. ``config`` is plain data to store with the arrays
+        of ``state``, which may be typed keys. An ``OSError`` says that the previous save could not be written, naming
+        its step, or that this one cannot be started. Earlier checkpoints are unchanged.
         """
         check_integer("save", "step", step, 0)
         index = _index.index_of(state, config)
@@ -113,12 +108,7 @@ class Checkpointer(contextlib.AbstractContextManager["Checkpointer"]):
             raise self._failed(fault) from fault
 
     def wait(self) -> None:
-        """Returns when the last save is complete. All processes call it together.
-
-        Raises:
-            OSError: if it could not be written, for example because the disk is full. Earlier checkpoints are
-                unchanged.
-        """
+        """Returns when the last save is complete, or raises an ``OSError``. All processes call it together."""
         try:
             self._manager.wait_until_finished()
         except Exception as fault:

@@ -96,12 +96,10 @@ class LevelBuffer:
         checks.check_real("LevelBuffer", "staleness", self.staleness, 0, 1)
 
     def init(self, levels: Any, notes: Any = ()) -> LevelBufferState:
-        """Returns an empty buffer for levels like these.
+        """Returns an empty buffer for levels like these, leaves ``[K, ...]`` of arrays or ``ShapeDtypeStruct``.
 
-        Args:
-            levels: leaves ``[K, ...]`` of arrays or ``ShapeDtypeStruct``; K does not matter.
-            notes: numbers to store with each level, of which the greatest counts, such as the highest return so far:
-                leaves ``[K, ...]``. Levels are compared without their notes.
+        ``notes``, leaves ``[K, ...]``, are numbers to store with each level, of which the greatest counts, such as the
+        highest return so far. Levels are compared without their notes.
         """
         named = tree.flatten_with_path({"levels": levels, "notes": notes})[0]
         leaves = [(tree.path_name(path), leaf) for path, leaf in named]

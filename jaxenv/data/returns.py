@@ -39,7 +39,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import Range, check_array, check_integer, is_concrete
+from jaxenv._util.checks import Range, check_array, check_integer
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data.rows import TrajectoryMode, check_mode, check_rows, mask_non_finite, next_rows, transition_mask
@@ -191,8 +191,7 @@ def _bar(name: str, value: Any) -> jax.Array:
     number = as_number("vtrace", name, value)
     if number.shape:
         raise ValueError(f"vtrace: {name} must be one number, got shape {number.shape}")
-    if is_concrete(value) and not np.all(np.asarray(value) >= 0):
-        raise ValueError(f"vtrace: {name} must be at least 0, got {value}")
+    Range(low=0).check("vtrace", name, value)
     return number
 
 

@@ -57,7 +57,7 @@ class Evaluation:
         Args:
             key: typed key ``()`` of the bootstrap; without one there is no interval.
             num_resamples: number of times that the episodes are resampled with replacement.
-            level: the fraction of the resampled means inside the interval.
+            level: the fraction of the resampled means inside the interval, in (0, 1).
 
         Returns:
             ``episodes``, ``terminated``, ``truncated``, ``abnormal``, ``unfinished``, int32; ``return_mean``,
@@ -66,10 +66,6 @@ class Evaluation:
             doi:10.1214/aos/1176344552); ``length_mean``. All but the counts are a `Statistic`: ``float(x)``
             or `to_host` reads one, as NaN or ``None`` without an episode (standard error and interval: with fewer than
             two). Inside compiled code it has ``value`` and ``valid``.
-
-        Raises:
-            ValueError: if ``key`` is not typed, ``level`` is not in (0, 1), ``num_resamples`` is less than 1, or the
-                episodes come from several calls (under ``jax.vmap``).
 
         >>> returns = np.array([1, 2, 3, 6], np.float32)
         >>> ended = np.array([True, True, False, True])
@@ -150,9 +146,6 @@ def evaluate(
             enough for all episodes of a lane, each up to the time limit, or up to 100,000 steps without one.
         env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
             default.
-
-    Raises:
-        ValueError: without ``AutoReset``, or if the number of episodes or of keys does not fit the lanes.
     """
     check_environment("evaluate", env)
     if max_steps is not None:

@@ -59,13 +59,8 @@ class Film:
     def save(self, path: str | pathlib.Path) -> pathlib.Path:
         """Writes the film and returns the path.
 
-        Args:
-            path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
-                with a row for each lane that is shown.
-
-        Raises:
-            ValueError: for another kind of file, or a folder that does not exist.
-            ImportError: if the library that writes the file is not installed.
+        The file is a ``.gif``, an ``.mp4`` (needs imageio-ffmpeg), or a ``.png``: a strip of eight moments, with a row
+        for each lane that is shown.
         """
         path = check_path("Film", path)
         write_film(path, self.frames, self.fps, self.parts)
@@ -103,7 +98,7 @@ def film(
     `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
 
     Args:
-        env: an environment that has pictures.
+        env: an environment that has pictures, without ``same_step`` restarts.
         policy: as in `jaxenv.unroll`; random by default.
         key: a typed key, or ``Key[B]``, that resets the lanes; ``jax.random.key(0)`` by default.
         num_steps: the number of steps; by default the first episode of every lane, which then stands still.
@@ -112,9 +107,6 @@ def film(
         fps: frames per second.
         captions: whether to show step and return.
         initial_memory: as in `jaxenv.unroll`.
-
-    Raises:
-        ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.
     """
     frames, parts = frames_of("film", env, policy, key, num_steps, max_steps, size, fps, captions, initial_memory)
     return Film(np.stack(list(frames)), fps, parts)
@@ -136,14 +128,7 @@ def record(
     """Plays a policy and writes a film of all lanes ``[B]``, with the step and the return of each.
 
     Pictures are drawn by ``env.render`` inside ``jit``; no display is needed. ``path`` is the file, of a kind that
-    `Film.save` lists. All other arguments are as for `jaxenv.film`.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        ValueError: as `jaxenv.film`, and for another kind of file or a folder that does not exist.
-        ImportError: if the library that writes the file is not installed.
+    `Film.save` lists, in an existing folder; it is returned. All other arguments are as for `jaxenv.film`.
 
     >>> import tempfile, jaxenv
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -188,23 +173,18 @@ def frames_of(
     return map(grid.frame, reel.play(jax.random.key(0) if key is None else key, initial_memory)), grid.parts
 
 
+@dataclasses.dataclass(eq=False)
 class Reel:
-    """Plays a policy and draws the frames of a film. Further plays, also with other weights, compile nothing.
+    """Plays a policy and draws the frames of a film. Further plays, also with other weights, compile nothing."""
 
-    The arguments are as for `film`, and ``owner``, the name of the calling function, which begins errors.
-    """
+    owner: str  # the name of the calling function, which begins errors
+    env: Environment
+    policy: Policy
+    size: tuple[int, int]
+    num_steps: int | None = None
+    max_steps: int | None = None
 
-    def __init__(
-        self,
-        owner: str,
-        env: Environment,
-        policy: Policy,
-        size: tuple[int, int],
-        num_steps: int | None = None,
-        max_steps: int | None = None,
-    ):
-        self._owner, self._env, self._policy, self._size = owner, env, policy, size
-        self._num_steps, self._max_steps = num_steps, max_steps
+    def __post_init__(self) -> None:
         self._first = jax.jit(self._start)
         self._advance = jax.jit(
             lambda loop, carry: jax.lax.scan(functools.partial(self._step, loop), carry, None, _CHUNK)
@@ -212,13 +192,13 @@ class Reel:
 
     def play(self, key: jax.Array, initial_memory: Any) -> Iterator[Moment]:
         """Yields the moments of a film as NumPy arrays, drawn in chunks of steps."""
-        env, owner = self._env, self._owner
+        env, owner = self.env, self.owner
         start = env.reset(key)
-        loop = PolicyLoop.create(owner, env, self._policy, start, None, initial_memory, None)
+        loop = PolicyLoop.create(owner, env, self.policy, start, None, initial_memory, None)
         shown = self._first(start[0])
         yield jax.device_get(moment := shown[-1])
         carry = ((*start, loop.memory), shown)
-        remaining = (self._max_steps or _MAX_STEPS) if self._num_steps is None else self._num_steps
+        remaining = (self.max_steps or _MAX_STEPS) if self.num_steps is None else self.num_steps
         while remaining:
             carry, chunk = self._advance((loop.words, loop.initial_memory), carry)
             chunk = jax.device_get(chunk)
@@ -226,9 +206,9 @@ class Reel:
                 moment = jax.tree.map(lambda x, t=t: x[t], chunk)
                 yield moment
                 remaining -= 1
-                if self._num_steps is None and moment.over.all():
+                if self.num_steps is None and moment.over.all():
                     return
-        if self._num_steps is None and self._max_steps is None:
+        if self.num_steps is None and self.max_steps is None:
             lanes = f"{np.sum(~moment.over)} of {moment.over.size} {'lanes' if env.lanes_per_game == 1 else 'games'}"
             warnings.warn(
                 f"{owner}: the film ends after {_MAX_STEPS:,} steps, before the episodes of {lanes}: pass max_steps or "
@@ -238,29 +218,29 @@ class Reel:
 
     def _moment(self, state: Tree, total: jax.Array, over: jax.Array) -> Moment:
         """The lanes of a game share a picture, the sum of their returns, and stand still when the last is over."""
-        per_game = self._env.lanes_per_game
-        picture, step = (x[::per_game] for x in (self._env.render(state, self._size), self._env.clock(state).step))
+        per_game = self.env.lanes_per_game
+        picture, step = (x[::per_game] for x in (self.env.render(state, self.size), self.env.clock(state).step))
         total, over = (x.reshape(-1, per_game) for x in (total, over))
         return Moment(picture, step, total.sum(axis=1), over.all(axis=1))
 
     def _start(self, state: Tree) -> tuple[jax.Array, jax.Array, Moment]:
-        none = jnp.zeros(self._env.clock(state).step.shape, jnp.float32)
+        none = jnp.zeros(self.env.clock(state).step.shape, jnp.float32)
         return none, none > 0, self._moment(state, none, none > 0)
 
     def _step(
         self, loop: Any, carry: tuple[tuple[Any, TimeStep, Any], tuple[jax.Array, jax.Array, Moment]], _: Any
     ) -> tuple[Any, ...]:
         of_loop, (total, over, shown) = carry
-        env, (words, initial_memory) = self._env, loop
+        env, (words, initial_memory) = self.env, loop
         starts = env.episode_starts(of_loop[1])
-        of_loop, _ = PolicyLoop(env, self._policy, words, initial_memory, ()).step(of_loop)
+        of_loop, _ = PolicyLoop(env, self.policy, words, initial_memory, ()).step(of_loop)
         state, timestep, _ = of_loop
         reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
         # Agents that have left repeat FIRST rows until the game ends, and keep their return.
         begins = (starts | timestep.is_first()).reshape(-1, env.lanes_per_game).all(axis=1)
         new_total = jnp.where(jnp.repeat(begins, env.lanes_per_game), 0, total) + reward
         total = jnp.where(over, total, new_total)
-        if self._num_steps is None or env.autoreset is None:
+        if self.num_steps is None or env.autoreset is None:
             over = over | timestep.is_last()
         shown = tree.where(shown.over, shown, self._moment(state, total, over))
         return (of_loop, (total, over, shown)), shown

@@ -63,27 +63,14 @@ def fold(
     The first episodes to end in a batch are the short ones, so metrics over a number of episodes favour short ones. To
     measure how good a policy is, use `jaxenv.evaluate`, which plays the same number of episodes in every lane.
 
-    Args:
-        env: the environment.
-        policy: as in `jaxenv.unroll`.
-        fn: ``fn(value, step, next_timestep)`` returns the next value, of the same structure, shapes and dtypes.
-            ``step`` is an `Experience` with leaves ``[B, ...]``, ``next_timestep`` the TimeStep that its action leads
-            to; update metrics with the latter. To fold several functions, write one over a tuple of values.
-        value: the initial value. Inside ``jax.shard_map`` each shard has its own; put values common to all shards into
-            a `jaxenv.tree.Shared`.
-        state: the environment's state.
-        timestep: the TimeStep that belongs to it.
-        num_steps: static, at least 0; with ``until`` the most steps of each lane.
-        until: ``until(fold)`` says whether to stop before the next step, bool ``()``, from the `Fold` so far, such as
-            ``lambda fold: fold.episodes >= 100``. All lanes take each step, so the steps of all lanes together exceed
-            a limit by less than ``B``.
-        key: as in `jaxenv.unroll`.
-        initial_memory: as in `jaxenv.unroll`.
-        memory: as in `jaxenv.unroll`.
-        steps_per_iteration: as in `jaxenv.unroll`.
+    ``fn(value, step, next_timestep)`` returns the next value, of the same structure, shapes and dtypes. ``step`` is an
+    `Experience` with leaves ``[B, ...]``, ``next_timestep`` the TimeStep that its action leads to; update metrics with
+    the latter. To fold several functions, write one over a tuple of values. Inside ``jax.shard_map`` each shard has its
+    own value; put values common to all shards into a `jaxenv.tree.Shared`.
 
-    Raises:
-        ValueError: if ``fn`` changes the structure, a shape or a dtype of the value, or ``until`` returns no bool.
+    ``until(fold)`` says whether to stop before the next step, bool ``()``, from the `Fold` so far, such as
+    ``lambda fold: fold.episodes >= 100``; ``num_steps`` are then the most steps of each lane. All lanes take each step,
+    so the steps of all lanes together exceed a limit by less than ``B``. `jaxenv.unroll` describes the other arguments.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())

@@ -22,11 +22,8 @@ def steps_per_iteration(
     than its arithmetic. It is 1 elsewhere, and where a step has loops inside, such as the contacts of Box2D: these take
     long to compile.
 
-    Args:
-        step: the body of the scan, ``step(carry, None)``; on a GPU it is traced once more.
-        carry: the initial carry, arrays or their shapes.
-        num_envs: the number of lanes.
-        platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; ``jax.default_backend()`` by default.
+    ``step(carry, None)`` is the body of the scan, which is traced once more on a GPU, and ``carry`` the initial carry,
+    arrays or their shapes. ``platform`` is ``"cpu"``, ``"gpu"`` or ``"tpu"``, by default ``jax.default_backend()``.
 
     >>> steps_per_iteration(lambda x, _: (x + 1, None), 0, 2048, platform="gpu")
     4

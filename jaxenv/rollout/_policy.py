@@ -44,11 +44,7 @@ class Policy(Protocol):
 
 
 def random_policy(env: Environment) -> Policy:
-    """Returns a policy that samples the action spec, or only legal actions with an ``env_info["action_mask"]``.
-
-    Returns:
-        A function ``policy(timestep, stream)``, with a stream per lane, that returns the actions ``[B, ...]``.
-    """
+    """Returns a policy that samples actions ``[B, ...]``, or only the legal ones of ``env_info["action_mask"]``."""
     check_environment("random_policy", env)
     spec = env.action_spec()
     agents = () if env.num_agents == 1 or env.turns else (env.num_agents,)
@@ -62,14 +58,10 @@ def random_policy(env: Environment) -> Policy:
 
 
 def policy_stream(env: Environment, state: Any, words: KeyWords | None = None) -> Stream:
-    """Returns the stream that a policy draws from in a state, one per lane.
+    """Returns the stream that a policy draws from in a state of the environment, one per lane.
 
-    Two salts separate it from the streams of the environment, which never draws the same numbers.
-
-    Args:
-        env: the environment.
-        state: its state.
-        words: two ``uint32[B]`` to use instead of the lanes' keys.
+    Two salts separate it from the streams of the environment, which never draws the same numbers. ``words``, two
+    ``uint32[B]``, replace the lanes' keys.
     """
     check_environment("policy_stream", env)
     with _given.explained("policy_stream", env, state):
@@ -104,14 +96,6 @@ def _takes(signature: inspect.Signature, arguments: list[str]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless every array has a leading axis of lanes; `jaxenv.tree.Shared` ones need not."""
-    for path, x in jax.tree_util.tree_leaves_with_path(initial_memory, is_leaf=tree.is_shared):
-        if not tree.is_shared(x) and jnp.shape(x)[:1] != lanes:
-            name = tree.path_name(path, "initial_memory")
-            raise ValueError(f"{owner}: {name} must lead with the {lanes[0]} lanes, got shape {jnp.shape(x)}")
 
 
 def act(policy: Policy, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
@@ -169,7 +153,10 @@ class PolicyLoop:
             check_typed(key, f"{owner}: key")
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
-        check_memory(owner, initial_memory, clock.env_id.shape)
+        for path, x in jax.tree_util.tree_leaves_with_path(initial_memory, is_leaf=tree.is_shared):
+            if not tree.is_shared(x) and jnp.shape(x)[:1] != clock.env_id.shape:
+                rule = f"{tree.path_name(path, 'initial_memory')} must lead with the {clock.env_id.shape[0]} lanes"
+                raise ValueError(f"{owner}: {rule}, got shape {jnp.shape(x)}")
         words = clock.key if key is None else env._lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
         if (fault := memory_fault(initial_memory, memory)) is not None:

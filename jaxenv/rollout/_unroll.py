@@ -56,10 +56,6 @@ def unroll(
 
     Returns:
         ``(state, timestep, memory)`` to continue from, and an `Experience`.
-
-    Raises:
-        ValueError: if a field is unknown or needs another one, ``memory`` is given without ``initial_memory``, or the
-            policy changes the structure of its memory.
     """
     check_integer("unroll", "num_steps", num_steps, 0)
     if fields is not None:

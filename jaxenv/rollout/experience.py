@@ -41,4 +41,4 @@ class Experience:
         kept = (f"\n    {name}={text}" for name, text in indented)
         return f"Experience({','.join(kept)})"
 
-    _repr_html_ = _html.experience_html  # shown by notebooks
+    _repr_html_ = _html.rows_html  # shown by notebooks

@@ -1,9 +1,8 @@
 """Metrics of a rollout: per-lane sums inside the compiled loop, reduced and named only when they are read.
 
-`Metrics` declares what to measure; its methods are pure. `Metrics.update` and `Metrics.update_rows` add rows to a
-`MetricsState`, `Metrics.totals` reduces its lanes to `Totals`, `merge_totals` and `Totals.psum` combine chunks and
-shards, and `Metrics.compute` turns totals into named metrics. FIRST rows are not steps, and an episode whose start was
-seen counts at its LAST row, in every auto-reset mode.
+Rows are added to a `MetricsState`, whose lanes are reduced to `Totals`; these can be merged over chunks and shards, and
+become named metrics. FIRST rows are not steps, and an episode whose start was seen counts at its LAST row, in every
+auto-reset mode.
 """
 
 import dataclasses
@@ -33,32 +32,19 @@ class Totals:
     """The sums of a rollout: scalars, or ``[R]`` for a vector reward; with an axis ``[B]`` in a `MetricsState`.
 
     Each mean comes with its exact count, so that totals can be merged in any order.
-
-    Attributes:
-        rewards: moments of the rewards of all steps.
-        returns_terminated: moments of the returns of terminated episodes.
-        returns_truncated: moments of the returns of truncated episodes.
-        return_max: the largest return, the smallest float32 without an episode.
-        return_min: the smallest return, the largest float32 without an episode.
-        lengths_terminated: moments of the lengths of terminated episodes.
-        lengths_truncated: moments of the lengths of truncated episodes.
-        abnormal: the number of episodes that ended on an abnormal row; nothing else counts them.
-        discounted_starts: moments of the discounted returns of FIRST rows; ``()`` without gamma.
-        discounted_means: moments of the episodes' mean discounted returns; ``()`` without gamma.
-        entries: for each measured name of ``env_info`` the moments, or a tree of them.
     """
 
-    rewards: Moments
+    rewards: Moments  # of all steps
     returns_terminated: Moments
     returns_truncated: Moments
-    return_max: jax.Array
-    return_min: jax.Array
+    return_max: jax.Array  # the smallest float32 without an episode
+    return_min: jax.Array  # the largest float32 without an episode
     lengths_terminated: Moments
     lengths_truncated: Moments
-    abnormal: Count
-    discounted_starts: Any
-    discounted_means: Any
-    entries: dict[str, Any]
+    abnormal: Count  # episodes that ended on an abnormal row; nothing else counts them
+    discounted_starts: Any  # moments of the discounted returns of FIRST rows; () without gamma
+    discounted_means: Any  # moments of the episodes' mean discounted returns; () without gamma
+    entries: dict[str, Any]  # for each measured name of env_info the moments, or a tree of them
 
     def psum(self, axis_name: str) -> "Totals":
         """Returns the totals of all shards of a mesh axis, the same scalars on each."""
@@ -68,15 +54,10 @@ class Totals:
 
 @tree.struct
 class MetricsState:
-    """The state that `Metrics` carries through a loop, leaves ``[B, ...]``; no lane affects another.
+    """The state that `Metrics` carries through a loop, leaves ``[B, ...]``; no lane affects another."""
 
-    Attributes:
-        episode: the unfinished episode of each lane.
-        totals: the totals of each lane, over its steps and its finished episodes whose start was seen.
-    """
-
-    episode: Episode
-    totals: Totals
+    episode: Episode  # the unfinished episode of each lane
+    totals: Totals  # of each lane, over its steps and its finished episodes whose start was seen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,11 +104,9 @@ class Metrics:
     def init(self, timestep: TimeStep) -> MetricsState:
         """Returns the state before the first row.
 
-        An episode that is in progress here is left out, because its return and length are not known.
-
-        Args:
-            timestep: one row ``[B]``, or its shapes: the row before the first one to add, or that row itself. Only
-                whether it is FIRST is read; shapes count as rows inside an episode.
+        An episode that is in progress here is left out, because its return and length are not known. ``timestep`` is
+        one row ``[B]``, or its shapes: the row before the first one to add, or that row itself. Only whether it is
+        FIRST is read; shapes count as rows inside an episode.
         """
         row = _select(timestep, self.env_info)
         lanes = row.step_type.shape
@@ -140,11 +119,7 @@ class Metrics:
         return tree.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 
     def update(self, state: MetricsState, timestep: TimeStep) -> MetricsState:
-        """Adds one row ``[B]``.
-
-        Raises:
-            ValueError: if the row lacks a field that is measured, or has other shapes than the row given to `init`.
-        """
+        """Adds one row ``[B]``, with the fields that are measured and the shapes of the row given to `init`."""
         return self.update_rows(state, jax.tree.map(lambda x: x[None], _select(timestep, self.env_info)))
 
     def update_rows(self, state: MetricsState, rows: TimeStep) -> MetricsState:

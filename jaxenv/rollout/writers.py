@@ -37,9 +37,7 @@ class Writer:
 class Table(Writer):
     """Aligned lines of text below a header.
 
-    Args:
-        columns: the metrics to print, in this order; all of them if ``None``.
-        file: the file to print to, stdout by default.
+    ``columns`` are the metrics to print, in this order; all if ``None``. ``file`` is an open file, by default stdout.
 
     >>> table = Table(["episodes", "return_mean"])
     >>> table(1000, {"episodes": 12, "return_mean": 21.52})
@@ -63,7 +61,7 @@ class Table(Writer):
         row = _flatten("Table", step, metrics, self._columns)
         file = sys.stdout if self._file is None else self._file
         widths = [13, *(max(10, len(name)) for name in row)]
-        lines = [[f"{int(step):,}", *map(_text, row.values())]]
+        lines = [[f"{int(step):,}", *map(text_of, row.values())]]
         if tuple(row) != self._names:
             lines.insert(0, ["step", *row])
             self._names = tuple(row)
@@ -73,18 +71,12 @@ class Table(Writer):
 
 
 class CSV(Writer):
-    """A CSV file with one line per call below a header; ``None`` is an empty cell.
+    """A CSV file in an existing folder, with one line per call below a header; ``None`` is an empty cell.
 
     Lines are appended to an existing file with the same columns. If its last line is unfinished, because the run that
     wrote it was killed, that line is removed. A file with other columns is left untouched. From the first line on the
-    file is locked until `close`.
-
-    Args:
-        path: the file, in an existing folder.
-
-    Raises:
-        ValueError: if the folder does not exist; when called with other names than before or than in the file, with a
-            metric named ``step``, or while another process or writer has the file.
+    file is locked until `close`. A ``ValueError`` refuses other names than before or than in the file, a metric named
+    ``step``, and a file that another process or writer has.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -158,9 +150,6 @@ class TensorBoard(Writer):
             metric is also drawn over the sum of each since the first call, as ``return_mean_vs_episodes``.
         resume: leave out points that the folder holds already: a run that continues from its last checkpoint repeats
             what it wrote after it.
-
-    Raises:
-        ImportError: if tensorboardX is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str], against: Sequence[str] = (), resume: bool = False):
@@ -223,12 +212,7 @@ def _points(folder: pathlib.Path, event: Any) -> Iterator[tuple[str, int]]:
 class WandB(Writer):
     """A run of Weights & Biases, one curve per metric.
 
-    Args:
-        project: the project to which the run belongs.
-        **options: further arguments of ``wandb.init``, such as ``name`` and ``config``.
-
-    Raises:
-        ImportError: if wandb is not installed.
+    ``options`` are further arguments of ``wandb.init``, such as ``name`` and ``config``.
     """
 
     def __init__(self, project: str, **options: Any):
@@ -281,7 +265,8 @@ def _line(cells: Sequence[Any]) -> str:
     return line.getvalue()
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Returns a number as a cell of a table."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"

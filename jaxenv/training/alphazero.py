@@ -5,8 +5,6 @@ planning with Gumbel"), which improves the policy with few simulations. The envi
 steps it, and nothing is learned about its rules. In a game of turns the learner plays both sides. The policy learns the
 search's distribution over actions, the value the outcome of the episode, or lambda-returns of the search's values.
 Stochastic tasks are planned with other random numbers, so the search foresees no chance; one agent works, too.
-
-The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the network.
 """
 
 import dataclasses
@@ -89,8 +87,7 @@ class Config(RunConfig):
             shown = StateInInfo(env)
             return Opponent(shown, side="drawn") if mode == "eval" and env.turns else shown
 
-        given = {"wrappers": (*self.wrappers, with_state), "mode": mode, **dict(self.env_options), **options}
-        return jaxenv.make(self.env_id, num_envs, **given)
+        return super().make_env(num_envs, mode, **{"wrappers": (*self.wrappers, with_state), **options})
 
 
 @tree.struct

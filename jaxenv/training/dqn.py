@@ -5,9 +5,6 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 (Schaul et al., 2016, arXiv:1511.05952). The target network is a moving average of the online network (Lillicrap et al.,
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
-
-The file reads from top to bottom: the config, the state of a run, `make_train` with its two stages (collect, learn),
-the policy, the network. To change DQN, copy it; `ppo` lists what it imports from jaxenv.
 """
 
 import dataclasses
@@ -150,16 +147,14 @@ def make_train(
 
     # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
 
-    def explore(params: Any, epsilon: Any) -> Callable[[TimeStep, random.Stream], jax.Array]:
-        def policy(timestep: TimeStep, stream: random.Stream) -> jax.Array:
+    def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
+        params = learner.params
+
+        def explore(timestep: TimeStep, stream: random.Stream) -> jax.Array:
             observation, mask = see(timestep).observation
             return pi.to_action(_epsilon_greedy(q_values(params, observation), mask, epsilon, stream))
 
-        return policy
-
-    def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
-        policy = explore(learner.params, epsilon)
-        policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
+        policy, start = view.wrap_policy(explore, learner.timestep, state=learner.statistics)
         learner, memory, rows = evaluation.unrolled(lanes, env, policy, learner, num_steps, initial_memory=start)
         learner = dataclasses.replace(learner, statistics=memory[0] if start else ())
         info = [f"timestep.env_info.{name}" for name in _STORED_INFO if name in learner.timestep.env_info]

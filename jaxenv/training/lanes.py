@@ -61,8 +61,6 @@ class Train(Generic[L]):
     - ``mesh``: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, and the rows that a
       gradient step learns from. Each has a replay buffer for its own lanes.
 
-    It raises a ``ValueError`` for actions that the learner does not learn, and stacks that do not fit.
-
     Attributes:
         config: the settings of the run.
         init: ``init(key, hyperparameters=None)`` returns the initial learner, after the warm-up if there is one.

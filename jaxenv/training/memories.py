@@ -3,8 +3,6 @@
 The rows of a lane belong to several episodes, and a memory restarts where one starts. A policy that acts reads one row
 of every lane; the loss reads all rows of an update in one call. GRU and LSTM take them one after another, minGRU and
 GTrXL all at once.
-
-Weights are orthogonal (Saxe et al., 2014, arXiv:1312.6120).
 """
 
 from collections.abc import Callable

@@ -6,12 +6,9 @@ normalised per minibatch, a learning rate that falls to 0, gradients clipped by 
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
 the loss. With ``recurrent`` a memory keeps earlier rows; the loss replays it, with the same restarts.
 
-The file reads from top to bottom: the config, the state of a run, `make_train`, the three stages of an update (collect,
-advantages, optimise), the policy, the network. An environment is given by its id or as two stacks. To change PPO, copy
-the file. It needs jaxenv, flax and optax. What other learners need as well stands in other files: the general settings
-(config.py), layers and the optimiser (networks.py), distributions over actions (distributions.py), the loop over
-updates and evaluations (evaluation.py), devices (lanes.py). So do the memories (memories.py). ``docs/examples/ppo.py``
-is PPO in one file.
+To change a learner, copy its file. What all of them share is in other files: the general settings (config.py), layers
+and the optimiser (networks.py), distributions over actions (distributions.py), the loop over updates and evaluations
+(evaluation.py), devices (lanes.py). ``docs/examples/ppo.py`` is PPO in one file.
 """
 
 import dataclasses

@@ -6,9 +6,6 @@ proportion to a temperature that keeps the entropy near a target. Unlike most ve
 from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of the loss. With
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
-
-The file reads from top to bottom: the config, the state of a run, `make_train` with its three stages (collect, sample,
-learn), the policy, the networks. To change SAC, copy it; `ppo` lists what it imports from jaxenv.
 """
 
 import dataclasses
@@ -155,22 +152,19 @@ def make_train(
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
-    def explore(learner: Learner, uniform: bool) -> rollout.Policy:
-        def policy(timestep: TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
-            noise = _next_noise(
-                noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"]
-            )
+    def collect(learner: Learner, uniform: bool = False) -> tuple[Learner, rollout.Experience]:
+        weights, correlation = learner.params.actor, learner.hyperparameters["noise_correlation"]
+
+        def explore(timestep: TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
+            noise = _next_noise(noise, env.episode_starts(timestep), stream, correlation)
             if uniform:
                 unit = jax.lax.erf(noise * np.float32(np.sqrt(0.5)))  # the distribution function of a normal number
             else:
-                unit = jnp.tanh(pi.displaced(policy_inputs(learner.params.actor, read(timestep.observation)), noise))
+                unit = jnp.tanh(pi.displaced(policy_inputs(weights, read(timestep.observation)), noise))
             return rollout.PolicyStep(pi.scaled(unit), noise, unit)
 
-        return policy
-
-    def collect(learner: Learner, uniform: bool = False) -> tuple[Learner, rollout.Experience]:
-        policy, start = explore(learner, uniform), jnp.zeros_like(learner.noise)
-        policy, start = view.wrap_policy(policy, learner.timestep, start, state=learner.statistics)
+        start = jnp.zeros_like(learner.noise)
+        policy, start = view.wrap_policy(explore, learner.timestep, start, state=learner.statistics)
         fields = ["step_type", "reward", "discount", "observation", "env_info", "policy_info"]
         memory = {"initial_memory": start, "memory": (start[0], learner.noise)}
         learner, (statistics, noise), rows = evaluation.unrolled(

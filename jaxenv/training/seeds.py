@@ -127,11 +127,10 @@ def train(
         raise ValueError(f"train: {rule}, got {devices} devices for {num_seeds} seeds")
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
     run = make_train(config, mesh=mesh) if groups < devices else make_train(config)
-    over_seeds = functools.partial(_over_seeds, num_seeds=num_seeds, mesh=mesh, sequential=sequential)
-    init_and_iteration = over_seeds(run.init), over_seeds(run.iteration)
+    init, iteration = (_over_seeds(f, num_seeds, mesh, sequential) for f in (run.init, run.iteration))
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
-        return _train(config, init_and_iteration, keys)
+        return _train(config, init, iteration, keys)
     named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
     settings = json.loads(json.dumps(named))
 
@@ -142,7 +141,7 @@ def train(
     checkpoints = checkpoint_every, checkpoint_format, resume
     files = _checkpoints.RunFolder(folder, settings, write, *checkpoints, lambda: can_resume(config))
     files.check()
-    runs = _train(config, init_and_iteration, keys, files)
+    runs = _train(config, init, iteration, keys, files)
     return runs if film_every is None else _filmed(runs, folder, config, film_every)
 
 
@@ -169,11 +168,11 @@ def _over_seeds(
 
 def _train(
     config: RunConfig,
-    init_and_iteration: tuple[Callable[..., Any], Callable[..., Any]],
+    init: Callable[..., Any],
+    iteration: Callable[..., Any],
     keys: jax.Array,
     files: _checkpoints.RunFolder | None = None,
 ) -> Iterator[Run]:
-    init, iteration = init_and_iteration
     start, advance = jax.jit(init), jax.jit(iteration, donate_argnums=0)
     learners, evaluations = advance.eval_shape(start.eval_shape(keys))  # the calls below trace nothing again
     curve = jax.tree.map(lambda x: jax.ShapeDtypeStruct((config.num_evaluations, *x.shape), x.dtype), evaluations)

@@ -77,8 +77,7 @@ class Config(ppo.Config):
                 raise ValueError(f"{self.owner}: {rule}, got {self.env_id!r}")
             return Opponent(env, side="drawn") if mode == "eval" else Opponent(env, **league(self, env))
 
-        given = {"wrappers": (*self.wrappers, with_opponent), "mode": mode, **dict(self.env_options), **options}
-        return jaxenv.make(self.env_id, num_envs, **given)
+        return super().make_env(num_envs, mode, **{"wrappers": (*self.wrappers, with_opponent), **options})
 
 
 def league(config: Config, game: Environment) -> dict[str, Any]:

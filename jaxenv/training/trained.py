@@ -22,7 +22,7 @@ from jaxenv.training import _algorithms, _checkpoints
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained policy, as `load` reads it.
+    """A trained policy, as `load` reads it, for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`.
 
     Attributes:
         folder: the folder of the run.
@@ -125,14 +125,6 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
             evaluation; the first of equal ones.
         modules: modules to import first, such as ``["my_package.tasks"]``, which register environments, wrappers or
             models of memory.
-
-    Returns:
-        A `Trained`: ``policy`` and ``make_memory(num_envs)`` for `jaxenv.unroll`, `jaxenv.evaluate` and
-        `jaxenv.record`, and ``make_env(num_envs)``.
-
-    Raises:
-        ValueError: if the folder holds no checkpoint of this version, if the run has no such seed, or if the id of the
-            environment is ``"module:ID"`` and the module is neither imported nor one of ``modules``.
 
     >>> import jax, jaxenv
     >>> trained = jaxenv.training.load("runs/cart_pole")  # doctest: +SKIP

@@ -17,9 +17,6 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
 The defaults come from jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
 highest scores, and new levels that are only scored cost no pass over the loss.
-
-The file reads from top to bottom: the config, the state of a run, `make_train` with its stages (choose, restart,
-score).
 """
 
 import dataclasses

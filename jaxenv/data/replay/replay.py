@@ -1,8 +1,4 @@
-"""A replay buffer on the device: a ring of rows for every lane, as pure functions.
-
-The buffer takes what `jaxenv.unroll` returns and stores each observation once: the observation that an action led to is
-in the next row. Samples are windows of consecutive rows. docs/guides/replay.md describes its use and its cost.
-"""
+"""A replay buffer on the device: a ring of rows for every lane. docs/guides/replay.md describes use and cost."""
 
 import dataclasses
 import functools
@@ -37,8 +33,9 @@ from jaxenv.rollout import Experience
 class Replay:
     """A ring buffer for every lane, which stores the newest ``capacity`` rows and samples windows of them.
 
-    It is hashable and holds no array: close over it, or pass it as a static argument. The rows of a lane are numbered
-    from 0 since ``init``. Such a *position* names the same row, no matter how many rows are added later.
+    It takes what `jaxenv.unroll` returns and stores each observation once: the observation that an action led to is in
+    the next row. It is hashable and holds no array: close over it, or pass it as a static argument. The rows of a lane
+    are numbered from 0 since ``init``. Such a *position* names the same row, no matter how many rows are added later.
 
     Args:
         capacity: C, rows stored per lane.

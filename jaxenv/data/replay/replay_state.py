@@ -1,8 +1,6 @@
 """The contents of a replay buffer, and where a row is in them.
 
 A lane numbers its rows from 0: the *position* of a row. The row at position p is in slot p % C of a ring of C rows.
-`Span` computes positions and slots, `EpisodeIndex` finds the ends of episodes, and the functions below read and write
-the rings.
 """
 
 import dataclasses

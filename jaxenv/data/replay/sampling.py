@@ -22,7 +22,7 @@ LARGEST = np.float32(2.0**96)
 
 
 class Sampling(abc.ABC):
-    """Chooses the windows ``[N, L]`` of a `Replay`: `UniformSampling` or `PrioritizedSampling`.
+    """Chooses the windows ``[N, L]`` of a `Replay`.
 
     The object holds static options and is hashable. Its state is a tree of arrays, ``ReplayState.sampling``.
     """

@@ -163,11 +163,8 @@ class ObservationNormalizer(Normalizer):
     The buffer stores raw observations, which are normalised by the statistics at the time of sampling. Policy and
     learner use the same statistics: the state that the rollout or ``transform_batch`` returns.
     `jaxenv.wrappers.NormalizeObservation` stores observations that were normalised during the rollout, which suits
-    on-policy learners only.
-
-    Args:
-        fields: dotted paths of the float parts of the observation to normalise; ``None`` for all float arrays.
-            `Normalizer` describes the other options.
+    on-policy learners only. ``fields`` are dotted paths of the parts to normalise; ``None`` for all float arrays.
+    `Normalizer` describes the other options.
     """
 
     fields: str | tuple[str, ...] | None = None
@@ -209,13 +206,11 @@ class ObservationNormalizer(Normalizer):
 class RewardNormalizer(Normalizer):
     """Divides the reward (``[B]``, or ``[B, R]`` per component) by its standard deviation.
 
-    The mean is not subtracted by default: this would add a constant to the reward of every step, which changes the
+    The mean is subtracted only with ``centre``: this adds a constant to the reward of every step, which changes the
     optimal policy if episodes differ in length. The reward of FIRST rows, which are not steps, remains 0 and never
     enters the statistics; nor do rewards that are not finite or beyond 1e15. `jaxenv.wrappers.NormalizeReward` divides
-    by the standard deviation of the discounted return instead, and changes the stored reward.
-
-    Args:
-        centre: whether to subtract the mean. `Normalizer` describes the other options.
+    by the standard deviation of the discounted return instead, and changes the stored reward. `Normalizer` describes
+    the other options.
     """
 
     centre: bool = False

@@ -120,13 +120,9 @@ def create(transformers: Any) -> Transformer:
 class TransformedReplay:
     """Reads a `Replay` through transformers, so that a learner reads what the policy would see.
 
-    The buffer stores raw rows: add them to ``replay`` itself, and read raw rows from it. The state of the transformer
-    comes from the rollout: ``memory[0]`` of ``transformer.wrap_policy``. The object holds static options only and is
-    hashable.
-
-    Args:
-        replay: the buffer.
-        transformer: a data transformer, or a list of them for `transformers.create`.
+    The buffer stores raw rows: add them to ``replay`` itself, and read raw rows from it. ``transformer`` may be a list
+    for `transformers.create`. Its state comes from the rollout: ``memory[0]`` of ``transformer.wrap_policy``. The
+    object holds static options only and is hashable.
 
     >>> import jax, jaxenv
     >>> from jaxenv.data import Replay, transformers
@@ -158,11 +154,7 @@ class TransformedReplay:
         length: int = 2,
         importance_exponent: Any = 1.0,
     ) -> tuple[Any, Batch]:
-        """Transforms `Replay.sample` of ``stored``, which has the same arguments, by a transformer of this ``state``.
-
-        Returns:
-            The new state of the transformer, and windows ``[N, L, ...]``.
-        """
+        """Transforms `Replay.sample` of ``stored``: returns the new state, and windows ``[N, L, ...]``."""
         batch = self.replay.sample(stored, key, batch_size, length, importance_exponent)
         return self.transformer.transform_batch(state, batch, self.replay, stored)
 

@@ -135,19 +135,17 @@ class Transformer(abc.ABC):
         state: Tree = None,
         key: jax.Array | None = None,
     ) -> tuple[Callable[..., Any], Tree]:
-        """Returns a policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
+        """Returns a policy that sees transformed rows, for `jaxenv.unroll` and others, and its ``initial_memory``.
 
-        Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart
-        and shared parts continue. Rollouts and replay share one state: take it from the memory that a rollout returns,
-        pass it to ``transform_batch``, and put the returned state into the memory of the next rollout.
+        The memory, ``()`` without one, is ``(transformer state, memory of policy)``. At the start of an episode the
+        parts of a lane restart and shared parts continue. Rollouts and replay share one state: take it from the memory
+        that a rollout returns, pass it to ``transform_batch``, and put the returned state into the memory of the next
+        rollout.
 
         ``timestep`` are rows ``[B, ...]`` like those that ``policy`` will see, or their shapes. ``initial_memory``,
         leaves ``[B, ...]``, is the policy's. ``state`` is a state of this transformer, with any number of lanes: its
         `jaxenv.tree.Shared` parts (statistics) are used instead of the initial ones. Without it, transformers that draw
         require ``key``, a typed key for ``init``.
-
-        Returns:
-            The policy, and its ``initial_memory``; ``()`` without memory.
 
         >>> import jax, jaxenv
         >>> env = jaxenv.make("Pendulum-v1", num_envs=2)
@@ -228,11 +226,8 @@ class Identity(RowTransformer):
 class Untransformed(RowTransformer):
     """Copies the raw row ``[B, ...]`` into its field ``untransformed``, for algorithms that need both.
 
-    Later transformers, including the relabelling of `Hindsight`, do not change ``untransformed``.
-
-    Args:
-        fields: fields to keep: dotted paths in a TimeStep, such as ``("reward", "observation.camera")``; ``None``
-            for the whole row.
+    Later transformers, including the relabelling of `Hindsight`, do not change ``untransformed``. ``fields`` to keep
+    are dotted paths in a TimeStep, such as ``("reward", "observation.camera")``; ``None`` for the whole row.
 
     >>> from jaxenv import TimeStep
     >>> Untransformed(("reward",)).transform_rows(TimeStep(step_type=1, reward=5.0)).untransformed.reward

@@ -25,12 +25,8 @@ class ImageScale(RowTransformer):
     """Maps the uint8 parts of the observation affinely from 0 .. 255 to float32 ``low`` .. ``high``.
 
     ``env_info["final_observation"]`` is mapped in the same way. The buffer stores the bytes, a quarter of the floats
-    that `jaxenv.wrappers.ScaleImage` stores.
-
-    Args:
-        low: the value of 0, finite.
-        high: the value of 255, greater than ``low``.
-        fields: dotted paths of the uint8 parts of the observation to map; ``None`` for every uint8 array.
+    that `jaxenv.wrappers.ScaleImage` stores. ``fields`` are dotted paths of the parts to map; ``None`` for every uint8
+    array.
     """
 
     low: float = -1.0
@@ -131,11 +127,8 @@ class _Elementwise(RewardTransformer):
 class RewardClipping(_Elementwise):
     """Clips the reward (``[B]`` or ``[B, R]``) to [low, high]; NaN stays NaN.
 
-    The replay buffer and the metrics keep the raw reward. `jaxenv.wrappers.ClipReward` replaces it.
-
-    Args:
-        low: a finite number, or for a vector reward one per component.
-        high: a finite number, or one per component; at least ``low``.
+    Bounds are finite numbers, or for a vector reward one per component. The replay buffer and the metrics keep the raw
+    reward. `jaxenv.wrappers.ClipReward` replaces it.
 
     >>> import numpy as np
     >>> RewardClipping(-1, 1).reward(np.array([-3, 0.5, 5], np.float32)).tolist()

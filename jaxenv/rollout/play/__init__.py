@@ -22,17 +22,12 @@ def play(
 
     Args:
         env: an environment with one lane (``num_envs=1``) whose action is one discrete number, or up to two continuous
-            ones. Without a picture, the observation is shown as text.
+            ones, without ``same_step`` restarts. Without a picture, the observation is shown as text.
         key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
         fps: steps per second, 0 to wait for a key before each step; by default the task's ``play_fps``.
         level: a file of text with the level to play, for tasks whose levels have a text form: FrozenLake, AMaze, and
             grid worlds of walls, lava, a locked door and its key. A file that does not exist is written first, with the
             level of ``key``, to be changed in an editor.
-
-    Raises:
-        ValueError: for several lanes, an action that keys cannot choose, restarts in ``same_step`` mode, outside a
-            terminal, or for a ``level`` that is not a level of the task.
-        ImportError: if rich is not installed.
     """
     if fps is not None:
         check_integer("play", "fps", fps, 0)

@@ -44,12 +44,7 @@ class Control:
 
 
 def controls(env: Environment) -> list[Control]:
-    """Returns the controls of an environment; the one that does nothing, if any, has the keys in `WAIT`.
-
-    Raises:
-        ValueError: for an action that is neither one discrete number nor one or two continuous ones, and for several
-            agents that act at once.
-    """
+    """Returns the controls of an environment; the one that does nothing, if any, has the keys in `WAIT`."""
     if env.num_agents > 1 and not env.turns:
         raise ValueError(f"play: a person plays one agent, {env.name or env} has {env.num_agents} that act at once")
     spec, names = env.action_spec(), action_names(env)
@@ -108,18 +103,7 @@ def _continuous(spec: specs.Array, names: tuple[str, ...]) -> list[Control]:
 
 
 class Game:
-    """The state of a game: the last row, its picture, and the return so far.
-
-    Attributes:
-        name: the id of the environment.
-        controls: the actions and their keys.
-        fps: steps per second, 0 if the environment waits for each action.
-        episode: the number of the episode, from 1.
-        step: the step of the episode.
-        reward: the reward of the last step; the sum of a vector reward.
-        total: the return so far.
-        end: ``""``, ``"terminated"``, ``"truncated"``, or ``"failed"`` for a step with numbers that are not finite.
-    """
+    """The state of a game: the last row, its picture, and the return so far."""
 
     def __init__(self, env: Environment, key: jax.Array | None = None, level: str | os.PathLike[str] | None = None):
         check_environment("play", env)
@@ -129,7 +113,9 @@ class Game:
             raise ValueError('play: env must show the last row of an episode, got autoreset="same_step"')
         self.name = env.name
         self.controls = controls(env)
+        # Steps per second, 0 if the environment waits for each action.
         self.fps = env.unwrapped.play_fps if isinstance(env.unwrapped, Task) else 0
+        # The end is "", "terminated", "truncated", or "failed" for a step with numbers that are not finite.
         self.episode, self.step, self.reward, self.total, self.end = 1, 0, 0.0, 0.0, ""
         self._key = jax.random.key(0) if key is None else key
         self._env = env if level is None else _in_level(env, self._key, level)

@@ -1,7 +1,7 @@
 """Plots of trajectories, evaluations and learning curves, in the colours of `jaxenv.canvas`.
 
-Every function returns a matplotlib figure and leaves the state of ``pyplot`` alone. The figure is a new one that a
-notebook shows, unless ``axis`` or ``figure`` says where to draw. matplotlib is imported by the first plot.
+Every function returns a ``matplotlib.figure.Figure`` and leaves the state of ``pyplot`` alone. The figure is a new
+one that a notebook shows, unless ``axis`` or ``figure`` says where to draw. The first plot imports matplotlib.
 """
 
 from typing import Any

@@ -53,13 +53,6 @@ def curves(
         axis: axes of matplotlib to draw on; by default a new figure.
         figure: a figure of matplotlib to fill.
 
-    Returns:
-        The ``matplotlib.figure.Figure``.
-
-    Raises:
-        ValueError: for a file without the columns, arrays of other shapes, or an argument out of range.
-        FileNotFoundError: if there is no such file, or the folder holds no run.
-
     >>> steps, returns = np.arange(3) * 1000, np.array([[20, 25], [90, 110], [200, 190]])
     >>> figure = curves({"PPO": (steps, returns)}, threshold=195)
     >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]

@@ -13,17 +13,8 @@ from jaxenv.rollout.plot import _style
 def evaluation(evaluation: Evaluation, *, title: str = "", axis: Any = None, figure: Any = None) -> Any:
     """Draws histograms of the returns and lengths of finished episodes, coloured by how the episodes ended.
 
-    Args:
-        evaluation: the result of `jaxenv.evaluate`, ``[N]``; rewards must be scalar.
-        title: the title of the plot.
-        axis: two axes of matplotlib; by default a new figure.
-        figure: a figure of matplotlib to fill.
-
-    Returns:
-        The ``matplotlib.figure.Figure``.
-
-    Raises:
-        ValueError: if no episode finished, for vector rewards, a traced evaluation, or the wrong number of axes.
+    ``evaluation`` is the result of `jaxenv.evaluate`, ``[N]``, with scalar rewards and at least one finished episode.
+    ``axis`` are two axes of matplotlib.
     """
     check_text("plot.evaluation", "title", title)
     if not isinstance(evaluation, Evaluation):

@@ -38,9 +38,6 @@ def trajectory(
         axis: axes of matplotlib, one per panel; by default a new figure.
         figure: a figure of matplotlib to fill.
 
-    Returns:
-        The ``matplotlib.figure.Figure``.
-
     >>> import jaxenv
     >>> step_type, zeros = np.array([[0, 0], [1, 1], [2, 1]]), np.zeros((3, 2), np.float32)
     >>> rows = jaxenv.TimeStep(step_type, zeros, discount=1 + zeros, observation={"angle": zeros, "rate": zeros})
