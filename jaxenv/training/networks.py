@@ -183,3 +183,32 @@ class MLP(nn.Module):
         for width in self.hidden:
             x = self.activation(dense(width)(x))
         return dense(self.num_outputs, self.scale, use_bias=self.last_bias)(x)
+
+
+# --- two networks with one input, as one -----------------------------------------------------------------------------
+
+
+def stacked(x: jax.Array, y: jax.Array) -> jax.Array:
+    """Stacks weights of two `MLP` in the last axis but one, ``y`` filled up with zeros to the outputs of ``x``."""
+    return jnp.stack([x, jnp.pad(y, [(0, 0)] * (y.ndim - 1) + [(0, x.shape[-1] - y.shape[-1])])], axis=-2)
+
+
+def outputs(both: Any, x: jax.Array, activation: Callable[..., Any]) -> list[jax.Array]:
+    """Returns the outputs of two `MLP` that read ``x``, ``[..., n]``, given their `stacked` weights, ``[..., m]`` each.
+
+    On a GPU one product has the weights of both, so small networks have half of the launches. A CPU would lose more by
+    the layout of such products.
+    """
+    layers = [both[f"Dense_{i}"] for i in range(len(both))]
+    if jax.default_backend() == "gpu":
+        x = _outputs(layers, x, activation)
+        return [x[..., 0, :], x[..., 1, :]]
+    first, second = jax.tree.map(lambda w: w[..., :1, :], layers), jax.tree.map(lambda w: w[..., 1:, :], layers)
+    return [_outputs(alone, x, activation)[..., 0, :] for alone in (first, second)]
+
+
+def _outputs(layers: list[Any], x: jax.Array, activation: Callable[..., Any]) -> jax.Array:
+    for i, layer in enumerate(layers):
+        product = "...ki,ikm->...km" if i else "...i,ikm->...km"
+        x = jnp.einsum(product, activation(x) if i else x, layer["kernel"]) + layer["bias"]
+    return x

@@ -24,7 +24,7 @@ from jax.sharding import Mesh
 
 from jaxenv import data, random, rollout, tree
 from jaxenv.core import Environment, TimeStep
-from jaxenv.training import distributions, evaluation, memories
+from jaxenv.training import distributions, evaluation, memories, networks
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, PerLane, Train, weighted_sum
@@ -158,7 +158,12 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
         memory = network.start(num_envs)
         params = network.init(key, *_one_row(read(timestep.observation), memory))
         adam = clipped_adam(config.max_gradient_norm, eps=1e-5)
-        return {"params": params, "optimizer": adam.init(params), "statistics": view.init(timestep), "memory": memory}
+        return {
+            "params": params,
+            "optimizer": adam.init(network.joined(params)),
+            "statistics": view.init(timestep),
+            "memory": memory,
+        }
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
@@ -267,7 +272,9 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
 
         shuffle_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
         keys = jax.random.split(shuffle_key, config.num_epochs)
-        (params, state), losses = jax.lax.scan(epoch, (learner.params, learner.optimizer), keys)
+        fitted = network.joined(learner.params), learner.optimizer
+        (params, state), losses = jax.lax.scan(epoch, fitted, keys)
+        params = network.parted(params, learner.params)
         return dataclasses.replace(learner, params=params, optimizer=state), Losses(*losses.mean(axis=(0, 1)))
 
     return Stages(init, collect, advantages, optimise)
@@ -325,7 +332,7 @@ class ActorCritic(nn.Module):
     see the memory's output next to its input, so that they can react to a row before the memory has learned to keep it.
     An LSTM takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard
     deviations, which do not depend on the observation. With a ``critic_reader`` only the critic reads the second of two
-    observations.
+    observations. An update has the weights `joined`.
     """
 
     num_outputs: int
@@ -350,13 +357,35 @@ class ActorCritic(nn.Module):
                 x = activation(dense(model.width)(x))
                 memory, remembered = model(memory, x, starts)
                 x = jnp.concatenate([x, remembered], axis=-1)
-        inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
-        if self.critic_reader is not None:
-            x = jnp.concatenate([x, Torso(self.critic_reader)(of_critic)], axis=-1)
-        values = MLP(self.hidden, 1, activation=activation, name="critic")(x)[..., 0]
+        if self.has_variable("params", "both"):
+            inputs, values = networks.outputs(self.get_variable("params", "both"), x, activation)
+            values = values[..., 0]
+        else:
+            inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
+            if self.critic_reader is not None:
+                x = jnp.concatenate([x, Torso(self.critic_reader)(of_critic)], axis=-1)
+            values = MLP(self.hidden, 1, activation=activation, name="critic")(x)[..., 0]
         log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,), jnp.float32)
         log_std = jnp.broadcast_to(log_std, (*values.shape, self.num_log_std))
         return jnp.concatenate([inputs, log_std], axis=-1), values, memory
+
+    def joined(self, params: Any) -> Any:
+        """Returns the params with actor and critic as one network, unless the critic reads more."""
+        if self.critic_reader is not None:
+            return params
+        others = dict(params["params"])
+        both = jax.tree.map(networks.stacked, others.pop("actor"), others.pop("critic"))
+        return {"params": {**others, "both": both}}
+
+    def parted(self, params: Any, like: Any) -> Any:
+        """Inverts `joined`; ``like`` are params of the result's shapes."""
+        if self.critic_reader is not None:
+            return params
+        others = dict(params["params"])
+        both, named = others.pop("both"), like["params"]
+        for i, name in enumerate(("actor", "critic")):
+            others[name] = jax.tree.map(lambda x, y: x[..., i, : y.shape[-1]], both, named[name])  # noqa: B023
+        return {"params": others}
 
     @nn.nowrap  # else Flax refuses a module that is made here
     def start(self, num_envs: int) -> Any:

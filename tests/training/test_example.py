@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import jaxenv
 from jaxenv.training import ppo
@@ -69,10 +70,16 @@ def test_the_example_makes_the_update_of_ppo_from_the_same_rows(example):
     # Adam's first step hides the size of a gradient. The moments are the clipped gradient, times 0.1, and its square.
     moments = [x for x in jax.tree.leaves(learned.optimizer) if x.ndim]
     adam = found.optimizer[1][0]
+    network = ppo.model(config, env)[1]
+    _, tree_of = ravel_pytree(network.joined(params))
     for given_moment, moment in zip((adam.mu, adam.nu), moments, strict=True):
-        leaves = [np.ravel(x) for x in jax.tree.leaves(given_moment)]
-        for x, expected_x in zip(leaves, np.split(moment, np.cumsum([x.size for x in leaves])[:-1]), strict=True):
-            np.testing.assert_allclose(x, expected_x, rtol=0, atol=0.005 * np.abs(expected_x).max())
+        of_networks = network.parted(tree_of(moment), params)
+        for name in given:
+            expected_moment = layers(of_networks, name)
+            for x, expected_x in zip(
+                jax.tree.leaves(given_moment[name]), jax.tree.leaves(expected_moment), strict=True
+            ):
+                np.testing.assert_allclose(x, expected_x, rtol=0, atol=0.005 * np.abs(expected_x).max())
     assert np.linalg.norm(moments[0]) == pytest.approx(0.1 * 0.2, rel=1e-3)
     for name, each in found.params.items():
         before, after = given[name], layers(learned.params, name)

@@ -67,6 +67,37 @@ def test_a_pole_is_balanced_five_times_longer_than_by_chance():
     assert (curve.returns.mean(axis=-1).max(axis=-1) > 110).all()
 
 
+# --- actor and critic as one network ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"env_id": "Breakout-MinAtar", "hidden": (6, 5)},
+        {"env_id": "Pendulum-v1", "hidden": ()},
+        {"env_id": "CartPole-v1", "hidden": (5, 4, 3), "recurrent": 4},
+    ],
+)
+def test_actor_and_critic_as_one_network_have_the_outputs_and_gradients_of_two(settings, backend, monkeypatch):
+    config = ppo.Config(num_envs=4, num_minibatches=1, num_steps=4, total_steps=16, num_evaluations=1, **settings)
+    env = config.make_env(4)
+    _, network, read, _ = ppo.model(config, env)
+    row = ppo._one_row(read(env.reset(jax.random.key(0))[1].observation), network.start(4))
+    params = network.init(jax.random.key(1), *row)
+    params = jax.tree.map(lambda x: x + 0.1 * jnp.sin(jnp.arange(x.size) + 1.0).reshape(x.shape), params)
+
+    def weighted(params):
+        inputs, values, _ = network.apply(params, *row)
+        return (jnp.cos(jnp.arange(inputs.size)) * inputs.ravel()).sum() + (values * values).sum()
+
+    chex.assert_trees_all_equal(network.parted(network.joined(params), params), params)
+    expected = jax.value_and_grad(weighted)(params)
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    value, gradient = jax.value_and_grad(weighted)(network.joined(params))
+    chex.assert_trees_all_close((value, network.parted(gradient, params)), expected, rtol=1e-4, atol=1e-4)
+
+
 # --- losses and masks ------------------------------------------------------------------------------------------------
 
 
