@@ -136,8 +136,7 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
         raise ValueError(f"lane_words: env_id must be integers [B], got {described(env_id)}")
     check_text("lane_words", "salt", salt)
     if key.ndim and key.shape != env_id.shape:
-        lanes = env_id.shape[0]
-        rule = f"key must be one key or one for each of {lanes} lanes"
+        rule = f"key must be one key or one for each of {env_id.shape[0]} lanes"
         raise ValueError(f"lane_words: {rule}, got keys of shape {key.shape}")
     words = _folded_words(key, env_id) if key.ndim == 0 else _two_words(key)
     return _fold_static(words, salt) if salt else words
@@ -195,16 +194,9 @@ def _two_words(key: jax.Array) -> KeyWords:
 
 
 def reseed(state: Any, key: jax.Array) -> Any:
-    """Returns the state with other random numbers to come, drawn from ``key``; everything else stays.
+    """Returns the state of a stack with other random numbers to come, drawn from one typed key or ``Key[B]``.
 
     A planner that steps a copy of a state otherwise sees the random numbers that the environment is going to draw.
-
-    Args:
-        state: the state of a stack.
-        key: a typed key, or ``Key[B]`` with one for each lane.
-
-    Raises:
-        ValueError: for a ``state`` without a clock.
     """
 
     def is_clock(x: Any) -> bool:
@@ -237,9 +229,6 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
 
     A Python ``int`` or ``str`` costs two integer operations per word; an integer array (``()`` or one per lane) costs
     one block of the generator.
-
-    Raises:
-        ValueError: for a salt of another kind, or an array of another number of lanes.
     """
     _check_stream(stream)
     if isinstance(salt, str | int | np.integer):
@@ -248,8 +237,7 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
         if not (hasattr(salt, "dtype") and jnp.issubdtype(salt.dtype, jnp.integer)):
             raise ValueError(f"random.fold_in: salt must be text or integers, got {salt!r}")
         _check_lanes("random.fold_in", stream, salt=salt)
-        word = jnp.asarray(salt).astype(jnp.uint32)
-        k0, k1 = threefry2x32(stream.k0, stream.k1, word, np.uint32(_GOLDEN))
+        k0, k1 = threefry2x32(stream.k0, stream.k1, jnp.asarray(salt).astype(jnp.uint32), np.uint32(_GOLDEN))
     return dataclasses.replace(stream, k0=k0, k1=k1)
 
 

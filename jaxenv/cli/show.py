@@ -22,7 +22,7 @@ from jaxenv.cli._arguments import add_options, settings_of
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._spec_sheet import Argument, SpecSheet, as_written, plain, spec_sheet
 from jaxenv.cli.listing import spec_text
-from jaxenv.core._describe import additions, described_layers, size, state_bytes
+from jaxenv.core._describe import described_layers, size, state_bytes
 from jaxenv.core.environment import Environment
 from jaxenv.rollout.play import action_names
 from jaxenv.training import _algorithms
@@ -74,7 +74,7 @@ def as_data(sheet: SpecSheet, env: Environment) -> dict[str, Any]:
         "actions": list(action_names(env)),
         "params": [_argument(argument, env, "params") for argument in sheet.params],
         "options": [_argument(argument, env, "options") for argument in sheet.options],
-        "stack": [{"layer": layer.title, "adds": ", ".join(additions(layer))} for layer in described_layers(env)],
+        "stack": [{"layer": title, "adds": adds} for title, adds in described_layers(env)],
         "bytes_per_lane": per_lane,
         "bytes_shared": shared,
     }
@@ -143,7 +143,7 @@ def _text(sheet: SpecSheet, env: Environment) -> Iterator[RenderableType]:
             yield _arguments(arguments, env, kind)
     yield ""
     yield Text("stack", "bold")
-    yield _grid([(f"  {layer.title}", ", ".join(additions(layer))) for layer in described_layers(env)])
+    yield _grid([(f"  {title}", adds) for title, adds in described_layers(env)])
     yield f"  {size(env)}"
     if learners := _algorithms.made_for(env):
         yield from ("", Text("learners", "bold"))

@@ -19,27 +19,6 @@ from jaxenv.tree import Tree
 _MAX_ELEMENTS = 8  # the largest spec whose bounds are listed
 
 
-@dataclasses.dataclass(frozen=True)
-class Layer:
-    """One layer of a stack and its additions to the layers inside."""
-
-    title: str  # its name, and the arguments that differ from their defaults
-    bytes_per_lane: int  # bytes that it adds to the state of a lane
-    bytes_shared: int  # bytes that it adds to the state that all lanes share
-    specs: dict[str, str]  # "observation" and "action" in short, where they differ from the layer inside
-
-
-@dataclasses.dataclass(frozen=True)
-class Param:
-    """A param of the physics; ``value`` is the range of values if lanes differ."""
-
-    name: str
-    value: str
-    unit: str
-    per_lane: bool
-    range: str
-
-
 def parts(env: Environment) -> list[Environment]:
     """Returns the layers of a stack, outermost first, and after a `Composed` its dynamics."""
     found = layers(env)
@@ -63,29 +42,25 @@ def title(layer: Environment) -> str:
     return f"{type(layer).__name__ if isinstance(layer, Wrapper) else layer}{arguments(layer)}"
 
 
-def described_layers(env: Environment) -> list[Layer]:
-    """Describes the layers of a stack, outermost first."""
-    every = parts(env)
+def described_layers(env: Environment) -> list[tuple[str, str]]:
+    """Returns the title of each layer of a stack, outermost first, and its additions to the layers inside.
+
+    These are bytes of state, per lane and shared, and the specs of observation and action that it changes.
+    """
+    every, found = parts(env), []
     sizes, specs = [*map(state_bytes, every), (0, 0)], [*map(_short_specs, every), {}]
-    return [
-        Layer(
-            title(layer),
-            max(sizes[i][0] - sizes[i + 1][0], 0),
-            max(sizes[i][1] - sizes[i + 1][1], 0),
-            {name: short for name, short in specs[i].items() if short != specs[i + 1].get(name)},
-        )
-        for i, layer in enumerate(every)
-    ]
+    for i, layer in enumerate(every):
+        added = zip(sizes[i], sizes[i + 1], ("", " shared"), strict=True)
+        adds = [f"+{own - inner} B{suffix}" for own, inner, suffix in added if own > inner]
+        adds += [f"{name} {short}" for name, short in specs[i].items() if short != specs[i + 1].get(name)]
+        found.append((title(layer), ", ".join(adds)))
+    return found
 
 
-def params(env: Environment) -> list[Param]:
-    """Returns the params of the physics; for a `Multitask` the params of every task."""
+def params(env: Environment) -> list[tuple[str, Declared]]:
+    """Returns the params of the physics by name; for a `Multitask` the params of every task."""
     declared = [d for d in declared_leaves(env.unwrapped) if "params." in d.path]
-    names = [".".join(part for part in d.path.split(".") if part not in ("env", "params")) for d in declared]
-    return [
-        Param(name, _value(d), d.unit, d.per_lane, str(d.range) if d.range else "")
-        for name, d in zip(names, declared, strict=True)
-    ]
+    return [(".".join(part for part in d.path.split(".") if part not in ("env", "params")), d) for d in declared]
 
 
 def describe(self: Environment) -> str:
@@ -97,16 +72,10 @@ def describe(self: Environment) -> str:
     """
     env = self
     stack = described_layers(env)
-    width = max(len(layer.title) for layer in stack)
-    lines = [f"{layer.title:<{width}}  {', '.join(additions(layer))}".rstrip() for layer in stack]
+    width = max(len(title) for title, _ in stack)
+    lines = [f"{title:<{width}}  {adds}".rstrip() for title, adds in stack]
     lines += [*_param_lines(env), f"lanes {env.num_envs}, autoreset {env.autoreset}, {size(env)}"]
     return "\n".join([*lines, f"observation {env.observation_spec()}", f"action {env.action_spec()}"])
-
-
-def additions(layer: Layer) -> list[str]:
-    """Lists the bytes of state that a layer adds, per lane and shared, and the specs that it changes."""
-    sizes = ((layer.bytes_per_lane, ""), (layer.bytes_shared, " shared"))
-    return [f"+{n} B{suffix}" for n, suffix in sizes if n] + [f"{name} {short}" for name, short in layer.specs.items()]
 
 
 def time_limit(env: Environment) -> str:
@@ -128,7 +97,8 @@ def arguments(env: Environment) -> str:
     shown = []
     for field in dataclasses.fields(env):
         value = getattr(env, field.name)
-        if field.name in ("num_envs", "name") or dataclasses.is_dataclass(value) or _holds_environments(value):
+        members = value if isinstance(value, tuple) and value else (value,)
+        if field.name in ("num_envs", "name") or all(map(dataclasses.is_dataclass, members)):
             continue
         if _is_default(value, field.default):
             continue
@@ -150,11 +120,11 @@ def _is_default(value: Any, default: Any) -> bool:
 def _param_lines(env: Environment) -> list[str]:
     """Formats one line per param of the physics: name, value or range of values, unit, and the values allowed."""
     shown = params(env)
-    width = max((len(param.name) for param in shown), default=0)
+    width = max((len(name) for name, _ in shown), default=0)
     lines = []
-    for param in shown:
-        parts = [param.value, param.unit, "per lane" if param.per_lane else ""]
-        lines.append(f"  {param.name:<{width}}  {' '.join(filter(None, parts))}" + (param.range and f", {param.range}"))
+    for name, d in shown:
+        words = [_value(d), d.unit, "per lane" if d.per_lane else ""]
+        lines.append(f"  {name:<{width}}  {' '.join(filter(None, words))}" + (f", {d.range}" if d.range else ""))
     return ["params", *lines] if lines else []
 
 
@@ -165,10 +135,6 @@ def _value(declared: Declared) -> str:
     if not declared.per_lane:
         return str(value)
     return f"{value.min(axis=0)!s} to {value.max(axis=0)!s}"
-
-
-def _holds_environments(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(dataclasses.is_dataclass(x) for x in value)
 
 
 def state_bytes(env: Environment) -> tuple[int, int]:
@@ -193,16 +159,15 @@ def describe_html(env: Environment) -> str:
     """Formats the stack, the specs and the params as HTML. Nothing is compiled or computed on a device."""
     lanes, limit = f"{env.num_envs} lane{'s' * (env.num_envs > 1)}", time_limit(env)
     facts = (lanes, f"autoreset {env.autoreset}", limit and f"time limit {limit}", size(env))
-    stack = [(layer.title, ", ".join(additions(layer))) for layer in described_layers(env)]
     row = env.time_step_spec()
     named = {"observation": row.observation, "action": row.prev_action, "reward": row.reward, "discount": row.discount}
     leaves = jax.tree_util.tree_leaves_with_path(named)
     rows = [(tree.path_name(path), spec.dtype, spec.shape, _allowed(spec)) for path, spec in leaves]
-    shown = [(p.name, p.value + " per lane" * p.per_lane, p.unit, p.range) for p in params(env)]
+    shown = [(n, _value(d) + " per lane" * d.per_lane, d.unit, str(d.range) if d.range else "") for n, d in params(env)]
     return page(
         env.name or repr(env.unwrapped),
         facts,
-        table("Stack, outermost first", ("layer", "adds"), stack),
+        table("Stack, outermost first", ("layer", "adds"), described_layers(env)),
         table("Specs of one lane", ("name", "dtype", "shape", "values"), rows),
         table("Params", ("name", "value", "unit", "allowed"), shown),
     )

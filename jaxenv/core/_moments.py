@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv._util.checks import is_known_array
 
@@ -204,14 +204,14 @@ def update(moments: Moments, batch: jax.Array, valid: jax.Array | None = None, a
 
 def normalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Array:
     """Returns ``(x - mean) / sqrt(variance + epsilon)`` for a batch ``[B, ...]``, in its dtype."""
-    centred = x.astype(jnp.float32) - _aligned(moments.mean, x.ndim)
+    centred = x.astype(jnp.float32) - specs.aligned(moments.mean, x.ndim)
     return (centred / scale(moments, x.ndim, epsilon)).astype(x.dtype)
 
 
 def denormalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Array:
     """Inverts `normalize`."""
     spread = x.astype(jnp.float32) * scale(moments, x.ndim, epsilon)
-    return (spread + _aligned(moments.mean, x.ndim)).astype(x.dtype)
+    return (spread + specs.aligned(moments.mean, x.ndim)).astype(x.dtype)
 
 
 def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
@@ -219,7 +219,7 @@ def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
 
     The scale is 1 where this is 0: numbers that never vary are not divided.
     """
-    total = _aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim)
+    total = specs.aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim)
     return jnp.sqrt(jnp.where(total == 0, np.float32(1), total))
 
 
@@ -279,7 +279,3 @@ def add(value: jax.Array, rest: jax.Array, increment: jax.Array) -> tuple[jax.Ar
     rest = rest + ((value - (total - part)) + (increment - part))
     rounded = total + rest
     return rounded, rest - (rounded - total)
-
-
-def _aligned(x: jax.Array, ndim: int) -> jax.Array:
-    return x.reshape((1,) * (ndim - x.ndim) + x.shape)

@@ -1,9 +1,4 @@
-"""Restart strategies: ways of starting the next episode in some lanes of a batch.
-
-``select`` starts an episode in every lane. ``cond`` does the same, but only if the mask marks a lane. ``compact``
-gathers the marked lanes and starts episodes in those, a block at a time. All three agree in the marked lanes. Over a
-mesh of explicit axes ``select`` takes the place of ``compact``.
-"""
+"""Restart strategies, which `jaxenv.wrappers.AutoReset` describes. All of them agree in the lanes that restart."""
 
 import dataclasses
 import functools
@@ -51,16 +46,8 @@ def start_episodes(
 ) -> tuple[Tree, TimeStep]:
     """Starts the next episode in the lanes of ``mask``: returns state and FIRST row, with placeholders in other lanes.
 
-    Args:
-        env: the environment whose lanes restart.
-        mask: bool ``[B]``.
-        state: the state in which the lanes ended, leaves ``[B, ...]``.
-        timestep: rows ``[B]`` of ``env``, for shapes and placeholders.
-        strategy: ``"select"``, ``"cond"``, ``"compact"``, or one of them per platform.
-        block: number of lanes that ``compact`` starts at a time.
-
-    Raises:
-        ValueError: at trace time, if ``begin`` and ``step`` of ``env`` return different trees.
+    ``mask`` is bool ``[B]``, ``state`` the one in which the lanes ended, leaves ``[B, ...]``, and ``timestep`` holds
+    rows ``[B]`` of ``env``, for shapes and placeholders. ``begin`` and ``step`` of ``env`` must return the same tree.
     """
     # JAX refuses to gather lanes over the explicit axes of a mesh.
     compact = _select if xla.has_explicit_lanes(mask) else _merged_compact(block)

@@ -5,19 +5,21 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.programs import programs_of
-from jaxenv.core.starts import Starts, shapes_of_starts
+from jaxenv.core.starts import Starts
 from jaxenv.tree import Tree
 
 
 def chain(env: Any) -> Iterator[Any]:
     """Yields the layers of a stack, outermost first and the task last."""
-    while env is not env.unwrapped:
+    task = env.unwrapped
+    while env is not task:
         yield env
         env = env.env
-    yield env
+    yield task
 
 
 def shapes_of(what: Literal["rows", "levels"], env: Any, num_lanes: int) -> Tree:
@@ -35,14 +37,11 @@ def shapes_of(what: Literal["rows", "levels"], env: Any, num_lanes: int) -> Tree
 
     def make() -> Tree:
         bound: Callable[..., Tree] = of_leaves
-        for name in _axis_names(env):  # outside of shard_map they are bound to nothing
+        # The mesh axes over which layers sum their statistics: outside of shard_map they are bound to nothing.
+        for name in {getattr(layer, "axis_name", None) for layer in chain(env)} - {None}:
             bound = jax.vmap(bound, in_axes=None, out_axes=None, axis_name=name, axis_size=1)
-        return jax.eval_shape(bound, leaves, shapes_of_starts(num_lanes))
+        word, number = (jax.ShapeDtypeStruct((num_lanes,), dtype) for dtype in (np.uint32, np.int32))
+        starts: Any = Starts((word, word), number, number)  # type: ignore[arg-type]
+        return jax.eval_shape(bound, leaves, starts)
 
     return programs.result((what, leaves, num_lanes, jax.config.read("jax_enable_x64")), make)
-
-
-def _axis_names(env: Any) -> set[str]:
-    """Returns the mesh axes over which layers of a stack sum their statistics."""
-    names = {getattr(layer, "axis_name", None) for layer in chain(env)}
-    return {name for name in names if name is not None}

@@ -16,9 +16,9 @@ from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import explains_keywords, missing_attribute
 from jaxenv.canvas import check_size
-from jaxenv.core import _calls, _shapes
-from jaxenv.core._checks import declared
+from jaxenv.core import _compiled, _shapes
 from jaxenv.core._checks import given as _checks
+from jaxenv.core._checks import returned
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.facts import WithFacts
 from jaxenv.core.starts import Levels, Starts
@@ -35,7 +35,7 @@ class Environment(WithFacts, abc.ABC):
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        declared.check_overrides(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
+        returned.check_overrides(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
         super().__init_subclass__(**kwargs)
 
     # --- episodes: users call `reset` and `step`, layers implement `begin` and `proceed` -----------------------------
@@ -69,7 +69,7 @@ class Environment(WithFacts, abc.ABC):
         lanes = env_id.shape[0] if env_id is not None else key.shape[0] if key.ndim else self.num_envs
         place = _checks.given_place("reset", self, lanes, level, from_state)
         with _checks.explained("reset", self):
-            return _calls.first_episodes(self, key, env_id, place)
+            return _compiled.first_episodes(self, key, env_id, place)
 
     @abc.abstractmethod
     def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
@@ -93,15 +93,13 @@ class Environment(WithFacts, abc.ABC):
                 eager and the host can read them: NumPy arrays, and JAX's on a CPU. Compiled code clips them.
         """
         with _checks.explained("step", self, state, action=action):
-            return _calls.next_step(self, state, action)
+            return _compiled.next_step(self, state, action)
 
     @abc.abstractmethod
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         """Advances every lane by one step: the primitive under ``step``.
 
-        Args:
-            state: a state of this layer.
-            action: actions of this layer's ``action_spec``, leaves ``[B, ...]``.
+        The arguments are a state of this layer and actions of this layer's ``action_spec``, leaves ``[B, ...]``.
         """
 
     def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
@@ -128,16 +126,12 @@ class Environment(WithFacts, abc.ABC):
 
     @final
     def render(self, state: Tree, size: int | tuple[int, int] = 128) -> jax.Array:
-        """Renders all lanes in pure JAX: uint8 ``[B, H, W, 3]``.
-
-        Args:
-            state: a state of this stack.
-            size: height and width in pixels, or one number for both.
+        """Renders all lanes in pure JAX: uint8 ``[B, H, W, 3]``; ``size`` is height and width, or one number for both.
 
         Raises:
             ValueError: for an environment that has no picture, a size outside 8 .. 4096 or the state of another stack.
         """
-        draw = _calls.renderer(check_size("render", size))
+        draw = _compiled.renderer(check_size("render", size))
         with _checks.explained("render", self, state):
             return draw(self, state)
 
@@ -232,8 +226,7 @@ class Environment(WithFacts, abc.ABC):
     def with_params(self, **values: Any) -> Self:
         """Returns a new environment with other values of params; it reaches through wrappers.
 
-        Args:
-            **values: one number for all lanes, or an array with one more axis for one value per lane.
+        Each is one number for all lanes, or an array with one more axis for one value per lane.
 
         Raises:
             ValueError: for an unknown name (the valid ones are listed), a value that is text, not finite, or fractional

@@ -11,7 +11,7 @@ from jaxenv._util.checks import check_arrays, check_mask, check_text
 from jaxenv.core._checks import given as _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import declared_leaves
-from jaxenv.core.bases import BatchWrapper
+from jaxenv.core.bases.stateful import BatchWrapper
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.starts import Place, Starts, next_episodes
 from jaxenv.core.timestep import TimeStep
@@ -29,18 +29,13 @@ def reset_where(
     level: Tree = None,
     from_state: Tree = None,
 ) -> tuple[Tree, TimeStep]:
-    """Restarts the lanes of ``mask`` and returns the whole batch; the other lanes are untouched.
+    """Restarts the lanes of ``mask``, bool ``[B]``, and returns the whole batch; the other lanes are untouched.
 
-    Args:
-        env: any environment, in particular one without ``AutoReset``.
-        state: the current state.
-        timestep: the TimeStep that belongs to it.
-        mask: bool ``[B]``, the lanes to restart.
-        key: without it each lane continues with the next episode of its own stream. With one typed key or ``Key[B]``
-            the restarted lanes get new keys and start at episode 0. Either way the lanes keep state that outlives an
-            episode (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
-        level: levels ``[B, ...]`` in which the restarted lanes start, as for ``reset``.
-        from_state: states of this stack, ``[B, ...]``, in which they start, in place of ``level``.
+    ``state`` and ``timestep`` are the current ones of any environment, in particular of one without ``AutoReset``.
+    Without a ``key`` each lane continues with the next episode of its own stream. With one typed key or ``Key[B]`` the
+    restarted lanes get new keys and start at episode 0. Either way the lanes keep state that outlives an episode
+    (`Task.carry`, statistics of the batch); only ``env.reset`` discards it. The restarted lanes start in ``level`` or
+    ``from_state``, leaves ``[B, ...]``, as for ``reset``.
     """
     check_environment("reset_where", env)
     if key is not None:
@@ -71,21 +66,15 @@ def _restarted(
 def step_where(
     env: Environment, state: Tree, timestep: TimeStep, action: Tree, mask: jax.Array
 ) -> tuple[Tree, TimeStep]:
-    """Steps the lanes of ``mask`` and returns the whole batch; the other lanes keep their state and their row.
+    """Steps the lanes of ``mask``, bool ``[B]``, and returns the whole batch; the others keep their state and row.
 
     The clock of a lane counts only the steps that it takes, so its episodes do not depend on the steps on which it
     waits. A waiting lane repeats its last row, which metrics, replay and losses must leave out by ``mask``. Every lane
-    is computed, whether it waits or not: a step costs as much as ``env.step``.
-
-    Args:
-        env: any environment whose wrappers with batch state are frozen.
-        state: the current state.
-        timestep: the TimeStep that belongs to it.
-        action: an action for every lane, as for ``env.step``; actions of waiting lanes are ignored.
-        mask: bool ``[B]``, the lanes to step.
+    is computed, whether it waits or not: a step costs as much as ``env.step``. ``state`` and ``timestep`` are the
+    current ones, and ``action`` holds an action for every lane; the actions of waiting lanes are ignored.
 
     Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``, if action or timestep do not fit, if a wrapper would
+        ValueError: at trace time, if an argument does not fit, if a wrapper with batch state that is not frozen would
             learn from the rows of waiting lanes, or if the lanes are in an engine outside JAX, which steps all of them.
 
     >>> import jax.numpy as jnp, jaxenv
@@ -118,12 +107,8 @@ def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
     which marks for example the statistics of ``NormalizeObservation``. A trajectory ``[T, B]`` without statistics needs
     no function: its spec is ``P(None, "lanes")``.
 
-    Args:
-        values: an environment, a state, a row, a policy's memory, or a tree of these; arrays or their shapes.
-        axis_name: the mesh axis.
-
-    Returns:
-        A tree of the same structure, for ``jax.shard_map``, or for ``jax.device_put`` as ``NamedSharding(mesh, spec)``.
+    ``values`` is an environment, a state, a row, a policy's memory, or a tree of these; arrays or their shapes. The
+    result has its structure, for ``jax.shard_map``, or for ``jax.device_put`` as ``NamedSharding(mesh, spec)``.
 
     >>> import jax.numpy as jnp, jaxenv
     >>> env = jaxenv.make("CartPole-v1", num_envs=8, length=jnp.linspace(0.5, 1, 8))

@@ -1,14 +1,13 @@
 """Levels: what an episode starts in, as data with a leading axis ``[B]``."""
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv.core import _calls
 from jaxenv.core._checks import given as _checks
-from jaxenv.core._compiled import self_compiling
+from jaxenv.core._compiled import self_compiling, starts_at
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.starts import Place, Starts
 from jaxenv.core.timestep import TimeStep
@@ -25,10 +24,7 @@ def sample_level(env: Environment, key: jax.Array, env_id: jax.Array | None = No
     A level is what the task declares as its ``Level``, else the state in which its episode starts. Under
     ``ResampleParams`` it is a dict of ``"params"`` and ``"level"``, in a `Multitask` a tuple with one level per task.
 
-    Args:
-        env: any environment whose episodes start in JAX.
-        key: one typed key, or ``Key[B]``.
-        env_id: int32 ``[B]``, as for ``reset``.
+    ``key`` is one typed key, or ``Key[B]``, and ``env_id`` int32 ``[B]``, as for ``reset``.
 
     >>> import jaxenv
     >>> env = jaxenv.make("FrozenLake-v1", num_envs=3)
@@ -46,11 +42,7 @@ def sample_level(env: Environment, key: jax.Array, env_id: jax.Array | None = No
 
 
 def mutate_level(env: Environment, level: Tree, key: jax.Array) -> Tree:
-    """Edits each of the levels ``[B, ...]`` once at random, as its task declares by ``mutate_level``.
-
-    Raises:
-        ValueError: for a task without mutations, or levels that are not of ``env``.
-    """
+    """Edits each of the levels ``[B, ...]`` of ``env`` once at random, as its task must declare by ``mutate_level``."""
     check_environment("mutate_level", env)
     random.check_one("mutate_level", key)
     level = _checks.place_of_levels("mutate_level", env, level).values
@@ -69,7 +61,6 @@ class InPlaces(Wrapper):
     given: Any = tree.lanes_leaf(default=None)  # bool [B], the lanes that have a place; None for all
     in_state: bool = tree.static(default=False)
 
-    owns: ClassVar[frozenset[str]] = frozenset()
     in_evaluation = "kept"
 
     def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
@@ -84,12 +75,11 @@ def starting_at(env: E, place: Place) -> E:
     return inside
 
 
-def with_level(self: E, level: Tree) -> E:  # noqa: D417, self is no argument
+def with_level(self: E, level: Tree) -> E:
     """Returns the environment in which every episode of lane i starts in level i, unless another level is given.
 
-    Args:
-        level: leaves ``[B, ...]``, as `jaxenv.sample_level` returns them. `jaxenv.wrappers.LevelReplay` changes
-            the levels while lanes play.
+    Levels are leaves ``[B, ...]``, as `jaxenv.sample_level` returns them. `jaxenv.wrappers.LevelReplay` changes them
+    while lanes play.
 
     Raises:
         ValueError: for levels of another task, structure, shape or dtype, or that the task refuses; and for a layer
@@ -115,7 +105,7 @@ def refuse_given_levels(owner: str, env: Environment, hint: str) -> None:
 
 @self_compiling
 def _sampled(env: Environment, key: jax.Array, env_id: jax.Array | None) -> Tree:
-    starts = _calls.starts_at(env, key, env_id)
+    starts = starts_at(env, key, env_id)
     _checks.check_lanes(env, starts.env_id.shape[0])
     return env.levels().sample(starts)
 

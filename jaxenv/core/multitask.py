@@ -12,7 +12,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core._checks import actions as _actions
-from jaxenv.core.bases import has_batch_state
+from jaxenv.core.bases.stateful import has_batch_state
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Levels, Starts
@@ -49,10 +49,6 @@ class Multitask(Environment):
             episodes start with task 0.
         names: one name per task; by default the names of the environments, or ``"0"``, ``"1"``, ... if some are empty
             or equal.
-
-    Raises:
-        ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
-            lanes or carries state of the whole batch.
 
     >>> from jaxenv.testing import Chain
     >>> env = Multitask((Chain(5), Chain(5)), agent_chooses=True)
@@ -143,9 +139,8 @@ class Multitask(Environment):
 
     def action_spec(self) -> Tree:
         spec = self.envs[0].action_spec()
-        return (
-            {"task_id": specs.discrete(len(self.envs), name="task_id"), "action": spec} if self.agent_chooses else spec
-        )
+        chosen = specs.discrete(len(self.envs), name="task_id")
+        return {"task_id": chosen, "action": spec} if self.agent_chooses else spec
 
     def observation_of(self, state: Tree) -> Tree:
         pairs = zip(self.envs, state.task.states, strict=True)
@@ -212,8 +207,7 @@ class Multitask(Environment):
                 of.check(own)
 
         def of_state(state: Tree) -> Tree:
-            rule = "which does not fix the task that the lane plays next"
-            raise ValueError(f"{self} cannot start in a state, {rule}")
+            raise ValueError(f"{self} cannot start in a state, which does not fix the task that the lane plays next")
 
         return Levels(sample, mutate, check, of_state)
 

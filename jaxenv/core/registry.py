@@ -31,7 +31,8 @@ class EnvSpec:
 
     Attributes:
         id: for example ``"CartPole-v1"``.
-        entry_point: the class, or ``"module:Class"`` to import when it is first needed.
+        entry_point: a `Task` class, a function that takes ``num_envs`` and returns an environment of as many lanes, or
+            ``"module:Class"`` to import when it is first needed.
         max_episode_steps: the time limit that ``make`` applies, ``None`` for no limit.
         reward_threshold: the mean return at which the task counts as solved, where its authors name one.
         kwargs: constructor arguments and params that differ from the class's defaults.
@@ -98,21 +99,17 @@ class EnvSpec:
         return _keywords(cls)[1] if isinstance(cls, type) else []
 
     def make(self, num_envs: int = 1, **params: Any) -> Environment:
-        """Makes the bare environment: no time limit, no restarts, no clipping.
+        """Makes the bare environment of ``num_envs`` lanes: no time limit, no restarts, no clipping.
 
-        Args:
-            num_envs: number of lanes.
-            **params: params (a number, or ``[num_envs]`` for one value per lane) and constructor arguments.
-
-        Raises:
-            ValueError: for an unknown name, listing the valid ones, or a value that does not fit.
+        ``params`` are params (a number, or ``[num_envs]`` for one value per lane) and constructor arguments.
         """
         if not is_integer(num_envs) or num_envs < 1:
             raise ValueError(f"{self.id}: num_envs must be an integer of at least 1, got {num_envs!r}")
         cls, given = self.environment, {**self.kwargs, **params}
         self.check_keywords(given)
         if not isinstance(cls, type):
-            if not _takes_num_envs(cls):
+            parameters = inspect.signature(cls).parameters
+            if "num_envs" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
                 raise ValueError(f"{self.id}: entry_point must take the argument num_envs, {cls} does not")
             env = cls(num_envs=int(num_envs), **given)
             if not isinstance(env, Environment) or env.num_envs != num_envs:
@@ -131,9 +128,7 @@ class EnvSpec:
     def check_keywords(self, given: Iterable[str], make_options: Sequence[str] = ()) -> None:
         """Raises a ``ValueError`` for a keyword that names neither a param nor a constructor argument.
 
-        Args:
-            given: names.
-            make_options: the options of ``make``, which the message lists as well.
+        The message lists the options of ``make`` as well, if ``make_options`` names them.
         """
         cls = self.environment
         if not isinstance(cls, type):
@@ -170,25 +165,10 @@ def register(
     terminal_limit: bool = False,
     limit_follows_params: bool = False,
 ) -> EnvSpec:
-    """Registers an environment under an id.
+    """Registers an environment under a new id without a colon, ``Name-v0`` by convention.
 
-    A class or function of the same module and name, or the same text, replaces the earlier entry, so that a cell of a
-    notebook can run again and a module can be loaded again.
-
-    Args:
-        id: a new name; ``Name-v0`` by convention.
-        entry_point: a `Task` class, a function that takes ``num_envs`` and returns an environment of as many lanes, or
-            ``"module:Class"``.
-        max_episode_steps: the time limit that ``make`` applies, ``None`` for no limit.
-        reward_threshold: the mean return at which the task counts as solved.
-        kwargs: constructor arguments and params that differ from the class's defaults.
-        terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
-        limit_follows_params: whether the limit is ``Task.time_limit``, which depends on params and options;
-            ``max_episode_steps`` is its value for the defaults of the id.
-
-    Raises:
-        ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
-            of another kind or out of range.
+    The arguments are the attributes of `EnvSpec`. A class or function of the same module and name, or the same text,
+    replaces the earlier entry, so that a cell of a notebook can run again and a module can be loaded again.
     """
     if not isinstance(id, str) or not id or ":" in id:
         raise ValueError(f"register: id must be a name without a colon, got {id!r}")
@@ -219,11 +199,7 @@ def suite_of(id: str) -> str | None:
 
 
 def import_module(name: str) -> None:
-    """Imports a module that registers environments.
-
-    Raises:
-        ValueError: if there is no such module, suggesting suites of a similar name.
-    """
+    """Imports a module that registers environments; raises a ``ValueError`` if it does not exist."""
     try:
         if not all(part.isidentifier() for part in name.split(".")):
             raise ModuleNotFoundError(name=name)
@@ -240,14 +216,7 @@ def import_module(name: str) -> None:
 def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
     """Imports ``modules`` and refuses an id from data that would import, and so run, any other module.
 
-    Args:
-        owner: the start of errors.
-        id: the id, from a file or another source that is not the caller.
-        modules: names of modules that the caller trusts.
-
-    Raises:
-        ValueError: for ``"module:ID"`` unless the module is in ``modules`` or imported already, and if ``modules`` is
-            not a sequence of module names.
+    ``modules`` are names of modules that the caller trusts. Any other one in ``"module:ID"`` must be imported already.
     """
     if isinstance(modules, str) or not isinstance(modules, Sequence) or not all(isinstance(x, str) for x in modules):
         raise ValueError(f"{owner}: modules must be a sequence of names of modules, got {modules!r}")
@@ -302,11 +271,6 @@ def _check_entry_point(owner: str, entry_point: Any) -> None:
         kind = "the wrapper" if issubclass(entry_point, Wrapper) else "the class"
         rule = "must be a class of environments, such as a Task, or a function that returns one"
         raise ValueError(f"{owner}: entry_point {rule}, got {kind} {entry_point.__name__}")
-
-
-def _takes_num_envs(function: Callable[..., Any]) -> bool:
-    parameters = inspect.signature(function).parameters
-    return "num_envs" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _keywords(cls: type) -> tuple[list[str], list[str]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import tree
 from jaxenv.random import Clock, KeyWords, Stream
@@ -83,13 +82,6 @@ class Starts:
 def next_episodes(clock: Clock) -> Starts:
     """Returns the starts of the episodes after the clock's, in new levels."""
     return Starts(clock.key, clock.env_id, clock.episode + 1)
-
-
-def shapes_of_starts(num_lanes: int) -> Starts:
-    """Returns the shapes of the starts of ``num_lanes`` episodes, for ``jax.eval_shape``."""
-    word: Any = jax.ShapeDtypeStruct((num_lanes,), np.uint32)
-    number: Any = jax.ShapeDtypeStruct((num_lanes,), np.int32)
-    return Starts((word, word), number, number)
 
 
 @dataclasses.dataclass(frozen=True)

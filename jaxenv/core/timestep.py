@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxenv import tree
 from jaxenv._util.checks import Range, check_array, check_arrays, described, is_integer
 from jaxenv._util.names import explained, missing_attribute
 from jaxenv.canvas import _html
-from jaxenv.random import Clock
+from jaxenv.random import Clock, Shape
 from jaxenv.tree import Tree
 
 
@@ -124,7 +125,7 @@ class TimeStep:
 
     def __repr__(self) -> str:
         fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
-        lines = (f"{name!r}: {_html.short(value)}" for name, value in fields if not _is_unset(value))
+        lines = (f"{name!r}: {_html.short(x)}" for name, x in fields if not (isinstance(x, tuple) and not x))
         return "TimeStep(\n{" + ",\n ".join(lines) + "})"
 
     _repr_html_ = _html.rows_html  # the display in notebooks
@@ -148,11 +149,7 @@ def end_abnormal(abnormal: jax.Array, timestep: TimeStep) -> TimeStep:
     )
 
 
-def _is_unset(value: Any) -> bool:
-    return isinstance(value, tuple) and value == ()
-
-
-def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | None) -> tuple[int, ...]:
+def _batch_shape(name: str, observation: Any, batch_shape: Shape | None) -> Shape:
     leaves = jax.tree_util.tree_leaves_with_path(observation)
     if batch_shape is None:
         if not leaves or jnp.ndim(leaves[0][1]) == 0:
@@ -171,8 +168,8 @@ def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | Non
 def restart(
     observation: Tree,
     *,
-    batch_shape: tuple[int, ...] | None = None,
-    reward_shape: tuple[int, ...] = (),
+    batch_shape: Shape | None = None,
+    reward_shape: Shape = (),
     prev_action: Tree = _UNSET,
     env_id: jax.Array = _UNSET,
     env_info: EnvInfo = _UNSET,
@@ -205,13 +202,7 @@ _DISCOUNTS = Range(above=0, high=1)  # a discount of 0 belongs to a termination
 
 
 def _row(
-    name: str,
-    step_type: StepType,
-    observation: Tree,
-    reward: Any,
-    discount: Any,
-    batch_shape: tuple[int, ...] | None,
-    fields: dict[str, Any],
+    name: str, step_type: StepType, observation: Tree, reward: Any, discount: Any, batch_shape: Any, fields: Any
 ) -> TimeStep:
     shape = _batch_shape(name, observation, batch_shape)
     check_array(name, "discount", discount)
@@ -235,12 +226,7 @@ def _row(
 
 
 def transition(
-    observation: Tree,
-    reward: jax.typing.ArrayLike,
-    discount: jax.typing.ArrayLike = 1.0,
-    *,
-    batch_shape: tuple[int, ...] | None = None,
-    **fields: Any,
+    observation: Tree, reward: ArrayLike, discount: ArrayLike = 1.0, *, batch_shape: Shape | None = None, **fields: Any
 ) -> TimeStep:
     """Makes a MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; scalars apply to all lanes.
 
@@ -249,20 +235,13 @@ def transition(
     return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
 
 
-def termination(
-    observation: Tree, reward: jax.typing.ArrayLike, *, batch_shape: tuple[int, ...] | None = None, **fields: Any
-) -> TimeStep:
+def termination(observation: Tree, reward: ArrayLike, *, batch_shape: Shape | None = None, **fields: Any) -> TimeStep:
     """Makes a LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
     return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
 
 
 def truncation(
-    observation: Tree,
-    reward: jax.typing.ArrayLike,
-    discount: jax.typing.ArrayLike = 1.0,
-    *,
-    batch_shape: tuple[int, ...] | None = None,
-    **fields: Any,
+    observation: Tree, reward: ArrayLike, discount: ArrayLike = 1.0, *, batch_shape: Shape | None = None, **fields: Any
 ) -> TimeStep:
     """Makes a LAST row on which something other than the task, such as a time limit, ended the episode.
 

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import jax.core
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from jaxenv._util.checks import INT32_MAX, check_dtype, check_integer, check_tex
 from jaxenv._util.names import missing_attribute
 
 Outer: TypeAlias = int | tuple[int, ...]
+X = TypeVar("X", np.ndarray, jax.Array)
 
 _UNSET: Any = object()
 
@@ -24,11 +25,8 @@ _UNSET: Any = object()
 class Array:
     """An array of one shape and dtype, without bounds.
 
-    Methods that make arrays take ``outer``, further leading axes: one number or a tuple.
-
-    Raises:
-        ValueError: if ``shape`` does not consist of integers of at least 0, or ``dtype`` is not bool or a dtype of
-            integers or real numbers.
+    ``dtype`` is bool, or a dtype of integers or real numbers. Methods that make arrays take ``outer``, further leading
+    axes: one number or a tuple.
     """
 
     shape: tuple[int, ...]
@@ -71,9 +69,9 @@ class Array:
         """Returns zeros ``[*outer, *shape]``. Zero may lie outside the bounds."""
         return jnp.zeros(axes_of(outer) + self.shape, self.dtype)
 
-    def batched(self, outer: Outer) -> "Array":
+    def batched(self, outer: Outer) -> Self:
         """Returns the spec of a batch, with ``outer`` axes in front of the shape."""
-        return self.replace(shape=axes_of(outer) + self.shape)
+        return self.replace(shape=axes_of(outer) + self.shape)  # type: ignore[return-value]
 
     def contains(self, value: Any) -> bool:
         """Returns whether one concrete array has this shape and dtype and lies within any bounds."""
@@ -111,10 +109,9 @@ class Array:
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Bounded(Array):
-    """An array whose elements lie within inclusive bounds. Bounds may be infinite; they broadcast to the shape.
+    """An array whose elements lie within inclusive bounds, which may be infinite.
 
-    Raises:
-        ValueError: if a bound does not broadcast, is NaN, does not fit the dtype, or a minimum exceeds its maximum.
+    Bounds must broadcast to the shape and fit the dtype, and no minimum may exceed its maximum.
     """
 
     if not TYPE_CHECKING:
@@ -151,11 +148,7 @@ class Bounded(Array):
 
     @property
     def num_values(self) -> int:
-        """The number of values that one element of a discrete spec can take.
-
-        Raises:
-            ValueError: if the spec is continuous or its elements differ in their number of values.
-        """
+        """The number of values that an element of a discrete spec can take, which must be equal for all elements."""
         low, high = (bound.reshape(-1).tolist() for bound in (self.minimum, self.maximum))
         counts = {int(b) - int(a) + 1 for a, b in zip(low, high, strict=True)} if self.is_discrete else set()
         if len(counts) != 1:
@@ -179,9 +172,6 @@ class Bounded(Array):
 
     def _loose(self, frozen: tuple[Any, ...]) -> Any:
         return frozen[0] if len(frozen) == 1 else np.array(frozen, self.dtype).reshape(self.shape)
-
-    def batched(self, outer: Outer) -> "Bounded":
-        return self.replace(shape=axes_of(outer) + self.shape)
 
     def _fault(self, value: Any) -> str | None:
         fault = super()._fault(value)
@@ -226,7 +216,7 @@ def widest(dtype: np.dtype) -> tuple[Any, Any]:
     return dtype.type(-np.inf), dtype.type(np.inf)
 
 
-def aligned(bound: np.ndarray, ndim: int) -> np.ndarray:
+def aligned(bound: X, ndim: int) -> X:
     """Puts axes of length 1 in front of one lane's bound, up to ``ndim``: ranks are never promoted implicitly."""
     return bound.reshape((1,) * (ndim - bound.ndim) + bound.shape)
 
@@ -325,10 +315,8 @@ def _freeze(spec: Array, attribute: str, bound: Any) -> tuple[Any, ...]:
         raise ValueError(f"Bounded: {attribute} must not be NaN, got {bound!r}")
     with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(spec.dtype)
-    if spec.is_discrete and np.any(cast != array):
-        raise ValueError(f"Bounded: {attribute} must fit {spec.dtype}, got {bound!r}")
-    # A bound beyond the range of the dtype would silently become infinite.
-    if spec.is_continuous and np.any(np.isinf(cast) & np.isfinite(array)):
+    # A bound beyond the range of a floating dtype would silently become infinite.
+    if np.any(cast != array if spec.is_discrete else np.isinf(cast) & np.isfinite(array)):
         raise ValueError(f"Bounded: {attribute} must fit {spec.dtype}, got {bound!r}")
     values = tuple(cast.reshape(-1).tolist())
     return values[:1] if len(set(values)) == 1 else values

@@ -10,7 +10,7 @@ from jaxenv import tree
 from jaxenv._util.checks import check_array, check_arrays, check_bool, check_dtype
 from jaxenv._util.numeric import clip
 from jaxenv.specs._array import Array, Bounded, aligned, bounds, check_spec
-from jaxenv.specs._trees import check_fit
+from jaxenv.specs._trees import fit_fault
 from jaxenv.tree import Tree
 
 
@@ -20,10 +20,8 @@ def flattened(spec: Tree, *, one_hot: bool = True, dtype: Any = None) -> Array:
     Args:
         spec: a spec or a tree of them.
         one_hot: whether a bounded integer of shape ``()`` with n values becomes a one-hot vector of n elements.
-        dtype: the dtype of the vector; by default the common dtype of all leaves, or float32 if they differ.
-
-    Raises:
-        ValueError: for a tree without specs, or bounds that do not fit ``dtype``.
+        dtype: the dtype of the vector, which the bounds must fit; by default the common dtype of all leaves, or float32
+            if they differ.
     """
     check_spec("flattened", spec)
     check_bool("flattened", "one_hot", one_hot)
@@ -45,13 +43,8 @@ def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None)
 
     The leaves are in tree order (the entries of a dict are sorted by key, as in JAX), each in row-major order. Axes in
     front, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers beyond 2**24 only
-    approximately.
-
-    Args:
-        spec: a spec or a tree of them.
-        value: a tree of arrays of this spec, with any number of axes in front.
-        one_hot: as for `flattened`. A number out of bounds becomes zeros.
-        dtype: as for `flattened`.
+    approximately. ``one_hot`` and ``dtype`` have the same meaning as for `flattened`; a number out of bounds becomes
+    zeros.
 
     >>> from jaxenv import specs
     >>> spec = {"arm": specs.discrete(3), "speed": specs.Array((2,), np.float32)}
@@ -66,7 +59,8 @@ def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None)
     axes = len(jnp.shape(arrays[0])) - leaves[0].ndim if len(arrays) == len(leaves) > 0 else 0
     outer = jnp.shape(arrays[0])[:axes] if axes > 0 else ()
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), value)
-    check_fit("flatten", spec, shapes, outer)
+    if (fault := fit_fault(spec, shapes, outer)) is not None:
+        raise ValueError(f"flatten: {fault}")
     dtype, parts = _dtype("flatten", leaves, dtype), []
     for s, x in zip(leaves, arrays, strict=True):
         if one_hot and _is_choice(s):
@@ -81,11 +75,6 @@ def unflatten(spec: Tree, vector: jax.Array, *, one_hot: bool = True) -> Tree:
 
     Elements are cast to the dtype of their leaf. One-hot elements become the value of the largest one; other elements
     of a discrete leaf are rounded to the nearest integer within its bounds if the vector holds floats.
-
-    Args:
-        spec: a spec or a tree of them.
-        vector: ``[*outer, n]``.
-        one_hot: as for `flatten`.
 
     >>> from jaxenv import specs
     >>> spec = {"arm": specs.discrete(3), "speed": specs.Array((2,), np.float32)}

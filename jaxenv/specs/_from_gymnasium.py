@@ -9,8 +9,7 @@ import numpy as np
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.specs._array import Array, Bounded, widest
-
-Tree = Any
+from jaxenv.tree import Tree
 
 
 def from_gymnasium(space: Any) -> Tree:
@@ -38,9 +37,10 @@ def spec_of(space: Any, spaces: ModuleType, owner: str) -> Tree:
     if isinstance(space, spaces.Tuple):
         return tuple(spec_of(inner, spaces, owner) for inner in space.spaces)
     if isinstance(space, spaces.Discrete):
-        return Bounded((), _integer(space), space.start, space.start + space.n - 1)
+        return Bounded((), jax.dtypes.canonicalize_dtype(space.dtype), space.start, space.start + space.n - 1)
     if isinstance(space, spaces.MultiDiscrete):
-        return Bounded(space.shape, _integer(space), space.start, space.start + space.nvec - 1)
+        dtype = jax.dtypes.canonicalize_dtype(space.dtype)
+        return Bounded(space.shape, dtype, space.start, space.start + space.nvec - 1)
     if isinstance(space, spaces.MultiBinary):
         return Bounded(space.shape, np.bool_, False, True)
     if isinstance(space, spaces.Box):
@@ -56,7 +56,3 @@ def spec_of(space: Any, spaces: ModuleType, owner: str) -> Tree:
             raise ValueError(f"{owner}: {rule}, got {space}")
         return Bounded(space.shape, dtype, space.low, space.high)
     raise ValueError(f"{owner}: space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or MultiBinary, got {space}")
-
-
-def _integer(space: Any) -> np.dtype:
-    return jax.dtypes.canonicalize_dtype(space.dtype)

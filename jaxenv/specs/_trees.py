@@ -1,4 +1,4 @@
-"""Functions of trees of specs."""
+"""Functions of trees of specs, and of their leaves at dotted paths."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,21 +56,13 @@ def _sample_masked(spec: Tree, stream: random.Stream, outer: Outer, mask: Any) -
 
 
 def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:
-    """Raises a ``ValueError`` naming leaf, spec and value unless the tree ``value`` fits ``spec``.
+    """Raises a ``ValueError`` naming leaf, spec and value unless a tree of arrays ``[*outer, *shape]`` fits ``spec``.
 
-    Args:
-        spec: a spec or a tree of them.
-        value: the tree of arrays. Bounds are checked on concrete arrays only.
-        outer: leading axes of every leaf, for example ``num_envs``.
+    Bounds are checked on concrete arrays only.
     """
-    check_fit("validate", spec, value, axes_of(outer, "validate"))
-
-
-def check_fit(owner: str, spec: Tree, value: Tree, outer: tuple[int, ...]) -> None:
-    """Does what `validate` does, for the function ``owner``."""
-    check_spec(owner, spec)
-    if (fault := fit_fault(spec, value, outer)) is not None:
-        raise ValueError(f"{owner}: {fault}")
+    check_spec("validate", spec)
+    if (fault := fit_fault(spec, value, axes_of(outer, "validate"))) is not None:
+        raise ValueError(f"validate: {fault}")
 
 
 def fit_fault(spec: Tree, value: Tree, outer: tuple[int, ...] = ()) -> str | None:
@@ -88,12 +80,7 @@ def fit_fault(spec: Tree, value: Tree, outer: tuple[int, ...] = ()) -> str | Non
 def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:
     """Returns whether a tree of concrete arrays fits a tree of specs."""
     check_spec("contains", spec)
-    axes_of(outer, "contains")
-    try:
-        validate(spec, value, outer)
-    except ValueError:
-        return False
-    return True
+    return fit_fault(spec, value, axes_of(outer, "contains")) is None
 
 
 def zeros(spec: Tree, outer: Outer = ()) -> Tree:
@@ -141,3 +128,70 @@ def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):
         if x != y:
             raise ValueError(f"{what} differ at {tree.path_name(path) or 'the only leaf'}: {x} and {y}")
+
+
+# --- the `fields` argument of wrappers and transformers: dotted paths ------------------------------------------------
+
+
+def field_paths(owner: str, fields: Any) -> tuple[str, ...]:
+    """Returns the dotted paths in ``fields``: one path, several, or ``None`` for the whole tree (``("",)``)."""
+    if fields is None:
+        return ("",)
+    paths = (fields,) if isinstance(fields, str) else fields
+    if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"{owner}: fields must be None, a dotted path or a sequence of dotted paths, got {fields!r}")
+    if not paths:
+        raise ValueError(f"{owner}: fields must name at least one part, got {fields!r}")
+    return tuple(paths)
+
+
+def select(
+    owner: str, values: Tree, fields: Any, kind: str = "an array", applies: Callable[[Any], bool] = lambda leaf: True
+) -> Tree:
+    """Marks the leaves that ``fields`` selects: bools in the structure of ``values``.
+
+    ``None`` selects every leaf that ``applies`` accepts. A path selects one leaf or all leaves of a subtree, and
+    ``applies`` must accept each of them.
+
+    Args:
+        owner: class name that error messages start with.
+        values: arrays, ``jax.ShapeDtypeStruct`` or specs.
+        fields: see `field_paths`.
+        kind: a noun phrase for the leaves that ``applies`` accepts, used in error messages.
+        applies: whether a leaf is of the ``kind``.
+    """
+    leaves, structure = tree.flatten_with_path(values)
+    numbers = structure.unflatten(range(len(leaves)))
+    marks = [False] * len(leaves)
+    for path in field_paths(owner, fields):
+        try:
+            below = jax.tree.leaves(tree.get_field(numbers, path))
+        except ValueError as unknown:
+            raise ValueError(f"{owner}: {unknown}") from None
+        if fields is None:
+            below = [i for i in below if applies(leaves[i][1])]
+        if not below:
+            raise ValueError(f"{owner}: {path or 'observation'} must hold {kind}, got {_described(values)}")
+        for i in below:
+            key_path, leaf = leaves[i]
+            if not applies(leaf):
+                name = tree.path_name(key_path) or "observation"
+                raise ValueError(f"{owner}: {name} must be {kind}, got {_described(leaf)}")
+            marks[i] = True
+    return structure.unflatten(marks)
+
+
+def select_floats(owner: str, values: Tree, fields: Any) -> Tree:
+    """Calls `select` for the leaves of a floating dtype."""
+    return select(owner, values, fields, "an array of floats", lambda x: jnp.issubdtype(x.dtype, jnp.floating))
+
+
+def map_marked(marks: Tree, fn: Callable[..., Any], *trees: Any, otherwise: Callable[..., Any] | None = None) -> Any:
+    """Maps the leaves that `select` marks by ``fn``, and others by ``otherwise``; they stay by default."""
+    other = otherwise or (lambda x, *_: x)
+    return jax.tree.map(lambda mark, *xs: (fn if mark else other)(*xs), marks, *trees)
+
+
+def _described(values: Tree) -> Any:
+    """Keeps specs and replaces arrays by specs of their whole shape, including the lanes."""
+    return jax.tree.map(lambda x: x if is_spec(x) else Array(x.shape, x.dtype), values)

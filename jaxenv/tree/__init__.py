@@ -42,13 +42,7 @@ def static(
 ) -> Any:
     """Declares a dataclass field that is part of the tree's structure (hashable, compared by ``==``), not a leaf.
 
-    Args:
-        low: the smallest number that an environment accepts for the field.
-        high: the largest one.
-        above: a bound that numbers must exceed, in place of ``low``.
-        below: a bound that numbers must stay below, in place of ``high``.
-        doc: a description, which ``jaxenv show`` prints.
-        **kwargs: arguments of ``dataclasses.field``, such as ``default``.
+    The arguments have the same meaning as for `leaf`. An environment checks numbers against the range.
     """
     check_text("tree.static", "doc", doc)
     return dataclasses.field(metadata={"static": True, "range": Range(low, high, above, below), "doc": doc}, **kwargs)
@@ -159,7 +153,7 @@ def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple[Any, ...], Any]], An
 
 def register_unchecked(cls: type) -> None:
     """Registers a dataclass as a pytree whose unflattening bypasses the constructor."""
-    children, statics = _names(cls)
+    children, statics, unflatten = _register_export(cls)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in children)
 
     def flatten(obj: Any) -> tuple[list[Any], tuple[Any, ...]]:
@@ -169,13 +163,17 @@ def register_unchecked(cls: type) -> None:
         values, aux = flatten(obj)
         return list(zip(keys, values, strict=True)), aux
 
-    unflatten = _register_export(cls)
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
-def _register_export(cls: type) -> Callable[[Any, Any], Any]:
-    """Registers a dataclass for ``jax.export``; returns how to build one from its static values and its children."""
-    children, statics = _names(cls)
+def _register_export(cls: type) -> tuple[tuple[str, ...], tuple[str, ...], Callable[[Any, Any], Any]]:
+    """Registers a dataclass for ``jax.export``.
+
+    Returns the names of its children and of its static fields, and how to build one from static values and children.
+    """
+    fields = dataclasses.fields(cls)
+    children = tuple(f.name for f in fields if not f.metadata.get("static"))
+    statics = tuple(f.name for f in fields if f.metadata.get("static"))
 
     def build(aux: tuple[Any, ...], values: Any) -> Any:
         obj: Any = object.__new__(cls)
@@ -186,15 +184,7 @@ def _register_export(cls: type) -> Callable[[Any, Any], Any]:
         return obj
 
     _export.register(cls, statics, build)
-    return build
-
-
-def _names(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the names of a dataclass's children and of its static fields."""
-    fields = dataclasses.fields(cls)
-    children = tuple(f.name for f in fields if not f.metadata.get("static"))
-    statics = tuple(f.name for f in fields if f.metadata.get("static"))
-    return children, statics
+    return children, statics, build
 
 
 class Static:
@@ -369,11 +359,7 @@ def child_names(node: Any) -> Iterator[str]:
 
 
 def get_field(tree: Tree, path: str) -> Tree:
-    """Returns the subtree at a dotted path such as ``"observation.camera"``; ``""`` is the whole tree.
-
-    Raises:
-        ValueError: for an unknown name, listing the known ones.
-    """
+    """Returns the subtree at a dotted path such as ``"observation.camera"``; ``""`` is the whole tree."""
     check_text("tree.get_field", "path", path)
     for name in path.split(".") if path else ():
         tree = _child(tree, name, path)

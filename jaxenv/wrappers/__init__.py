@@ -1,20 +1,22 @@
 """Wrappers, which change the behaviour of the environment inside them, and the bases to write them with.
 
 Constructors raise a ``ValueError`` that names wrapper, argument, rule and value. A wrapper lists under
-``Raises`` only what its description and arguments do not tell.
+``Raises`` only what its description and arguments do not tell. Around a ``same_step`` ``AutoReset``, a wrapper with
+state per lane cannot change observations or actions; other wrappers map ``env_info["final_observation"]`` as they map
+the observation.
 """
 
 import typing as _typing
 
 from jaxenv._util.names import explained as _explained
 from jaxenv.core._checks.rows import map_observation as map_observation
-from jaxenv.core.bases import ActionWrapper as ActionWrapper
-from jaxenv.core.bases import BatchWrapper as BatchWrapper
-from jaxenv.core.bases import LaneWrapper as LaneWrapper
-from jaxenv.core.bases import LeafObservationWrapper as LeafObservationWrapper
-from jaxenv.core.bases import ObservationWrapper as ObservationWrapper
-from jaxenv.core.bases import RewardWrapper as RewardWrapper
-from jaxenv.core.bases import RowRewardWrapper as RowRewardWrapper
+from jaxenv.core.bases.stateful import BatchWrapper as BatchWrapper
+from jaxenv.core.bases.stateful import LaneWrapper as LaneWrapper
+from jaxenv.core.bases.stateless import ActionWrapper as ActionWrapper
+from jaxenv.core.bases.stateless import LeafObservationWrapper as LeafObservationWrapper
+from jaxenv.core.bases.stateless import ObservationWrapper as ObservationWrapper
+from jaxenv.core.bases.stateless import RewardWrapper as RewardWrapper
+from jaxenv.core.bases.stateless import RowRewardWrapper as RowRewardWrapper
 from jaxenv.wrappers.action.continuous import ActionNoise as ActionNoise
 from jaxenv.wrappers.action.continuous import ActionOffset as ActionOffset
 from jaxenv.wrappers.action.continuous import ClipAction as ClipAction
@@ -91,9 +93,9 @@ from jaxenv.wrappers.reward.values import RewardNoise as RewardNoise
 from jaxenv.wrappers.reward.values import SignReward as SignReward
 from jaxenv.wrappers.reward.values import SparseReward as SparseReward
 from jaxenv.wrappers.reward.values import TransformReward as TransformReward
-from jaxenv.wrappers.stack._presets import preset as preset
 from jaxenv.wrappers.stack._wrapper_data import add_library as _add_library
 from jaxenv.wrappers.stack._wrapper_data import from_data as from_data
+from jaxenv.wrappers.stack._wrapper_data import preset as preset
 from jaxenv.wrappers.stack._wrapper_data import register as register
 from jaxenv.wrappers.stack._wrapper_data import to_data as to_data
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxenv import specs, wrappers
-from jaxenv.specs._fields import field_paths, select, select_floats
+from jaxenv.specs._trees import field_paths, select, select_floats
 from jaxenv.testing import random_environment
 
 SPEC = {

@@ -16,7 +16,7 @@ from jaxenv._util.names import closest, did_you_mean, meaning, table, unknown_ke
 from jaxenv.core.registry import SUITES
 from jaxenv.training import dqn, ppo, sac
 from jaxenv.wrappers.stack._make import OPTIONS
-from jaxenv.wrappers.stack._wrapper_data import _library as wrappers
+from jaxenv.wrappers.stack._wrapper_data import _known as wrappers
 
 LIBRARIES = {library: names for library, names in table().items() if library != "ids"}
 USES = sorted(

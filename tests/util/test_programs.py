@@ -276,7 +276,7 @@ UNBOUNDED = {
 TABLES = {
     "jaxenv.core.registry.listeners",
     "jaxenv.core.registry._registry",
-    "jaxenv.wrappers.stack._wrapper_data._registered",
+    "jaxenv.wrappers.stack._wrapper_data._known",
 }
 TABLES |= {"jaxenv.tree._export._definitions"}
 

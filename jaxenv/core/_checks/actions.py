@@ -20,10 +20,7 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
     """Checks a batch of actions at trace time and casts it to the spec's dtypes; bounds are not applied.
 
     An integer spec accepts any integer dtype, a float spec any float dtype. An integer outside the range of the spec's
-    dtype saturates instead of wrapping around.
-
-    Raises:
-        ValueError: if structure, shape, batch size or kind of dtype differ from the spec; the message names both.
+    dtype saturates instead of wrapping around. Structure, shape, batch size and kind of dtype must be the spec's.
     """
     leaf_specs, structure = tree.flatten_with_path(spec)
     if (fault := mismatch(spec, action, "action")) is not None:
@@ -91,7 +88,9 @@ def are_legal(bounds: tuple[Any, ...], action: Tree) -> bool:
     for found, leaf in zip(bounds, leaves, strict=True):
         if found is None or leaf.dtype.kind not in "iu" or not leaf.size:
             continue
-        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable and _is_on_cpu(leaf)):
+        if isinstance(leaf, jax.Array) and not (
+            leaf.is_fully_addressable and all(device.platform == "cpu" for device in leaf.devices())
+        ):
             continue
         _, low, high = found
         x = np.asarray(leaf)
@@ -116,10 +115,6 @@ def check_values(bounds: tuple[Any, ...], action: Tree, used: np.ndarray, owner:
             low, high = (np.broadcast_to(bound, x.shape)[(lane, *place)] for bound in (low, high))
             where = f"lane {lane}" + (f" at {place}" if place else "")
             raise ValueError(f"{owner}: {name} must be from {low} to {high}, got {x[(lane, *place)]} in {where}")
-
-
-def _is_on_cpu(x: jax.Array) -> bool:
-    return all(device.platform == "cpu" for device in x.devices())
 
 
 def clip_discrete(spec: Tree, action: Tree) -> Tree:

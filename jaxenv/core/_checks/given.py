@@ -33,13 +33,9 @@ reporting: ContextVar[Callable[[Any, Tree, Tree, jax.Array], None] | None] = Con
 class explained:
     """A context for a call with a state: if the call fails because of a wrong state, the error says so.
 
-    A class, since ``step`` enters it on every call: a generator would cost three times as much.
-
-    Args:
-        call: the name of the function or method, with which the error starts.
-        env: the environment.
-        start: a state, or a state and its timestep; empty if the call takes neither.
-        arguments: the other arguments of the call, which must be trees of arrays.
+    A class, since ``step`` enters it on every call: a generator would cost three times as much. Errors start with the
+    name of the ``call``. ``start`` is its state, or state and timestep, if it takes them; ``arguments`` are its other
+    arguments that must be trees of arrays.
     """
 
     __slots__ = ("_arguments", "_call", "_env", "_start")
@@ -190,8 +186,7 @@ def games_of(env: Any) -> Callable[[Declared], int]:
     sizes = [layer.lanes_per_game for layer in _shapes.chain(env)]
 
     def lanes_per_value(declared: Declared) -> int:
-        names = declared.path.split(".")
-        depth = next(number for number, name in enumerate(names) if name != "env")
+        depth = next(number for number, name in enumerate(declared.path.split(".")) if name != "env")
         return int(sizes[0] // sizes[min(depth, len(sizes) - 1)])
 
     return lanes_per_value

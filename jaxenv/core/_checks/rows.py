@@ -54,9 +54,7 @@ def check_reward_spec(owner: str, spec: Any, found: specs.Array) -> specs.Array:
 def map_observation(fn: Callable[[Tree], Tree], timestep: TimeStep) -> TimeStep:
     """Applies ``fn`` to the observation and to ``env_info["final_observation"]``, which only ``same_step`` mode has.
 
-    Args:
-        fn: maps an observation ``[B, ...]``, or its specs.
-        timestep: rows ``[B]``, or their specs.
+    ``fn`` maps an observation ``[B, ...]``, or its specs; ``timestep`` holds rows ``[B]``, or their specs.
     """
     check_callable("map_observation", "fn", fn)
     check_timestep("map_observation", "timestep", timestep)

@@ -22,6 +22,13 @@ from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
 
+class Stateful(Wrapper):
+    """A wrapper whose states hold the state of ``env`` in a field ``inner``."""
+
+    def inner(self, state: Any) -> Tree:
+        return state.inner
+
+
 @tree.struct
 class LaneState:
     """State of a lane wrapper: the state of ``env`` and the wrapper's own, every leaf ``[B, ...]``."""
@@ -30,7 +37,7 @@ class LaneState:
     own: Tree
 
 
-class LaneWrapper(Wrapper):
+class LaneWrapper(Stateful):
     """Carries state per lane that is initialised at the start of every episode.
 
     Subclasses override ``init`` where they have state, and ``before``, ``after`` or both; ``owns`` names the fields
@@ -65,9 +72,6 @@ class LaneWrapper(Wrapper):
                 "the two episodes that a LAST row of a same_step AutoReset shows: put it inside AutoReset"
             )
 
-    def inner(self, state: LaneState) -> Tree:
-        return state.inner
-
     def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)
         clock = self.env.clock(state)
@@ -75,8 +79,7 @@ class LaneWrapper(Wrapper):
         check_leading(self, "init", own, starts.env_id.shape)
         own, timestep = self._after(own, timestep, clock)
         if self.rewrites_action:
-            zeros = specs.zeros(self.action_spec(), starts.env_id.shape)
-            timestep = dataclasses.replace(timestep, prev_action=zeros)
+            timestep = dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), starts.env_id.shape))
         return xla.unshare((LaneState(state, tree.strong(own)), timestep))
 
     def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:
@@ -137,7 +140,7 @@ class BatchState:
     lanes: Tree
 
 
-class BatchWrapper(Wrapper):
+class BatchWrapper(Stateful):
     """Carries state of the whole batch, such as a running mean, across episodes.
 
     Subclasses implement ``init`` and ``after``. The leaves of this state, called statistics here, need no axis of
@@ -147,7 +150,6 @@ class BatchWrapper(Wrapper):
     current statistics and do not update them.
 
     Args:
-        env: any environment.
         frozen: stop updating the statistics.
         axis_name: a mesh axis over which ``after`` sums, so that all shards hold the same statistics.
     """
@@ -155,13 +157,7 @@ class BatchWrapper(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset()
     place = "batch"
     opt_outs = dict.fromkeys(
-        (
-            "sharding_invariant",
-            "batch_equals_single_lanes",
-            "lane_independent",
-            "nan_contained",
-            "any_number_of_lanes",
-        ),
+        ("sharding_invariant", "batch_equals_single_lanes", "lane_independent", "nan_contained", "any_number_of_lanes"),
         "all lanes share its state",
     )
 
@@ -190,19 +186,14 @@ class BatchWrapper(Wrapper):
         return state.shared.value
 
     def with_statistics(self, state: Tree, statistics: Tree) -> Tree:
-        """Replaces the statistics in a state, for example by saved ones; leaves may be NumPy arrays.
+        """Replaces the statistics in a state, for example by saved ones, of the same structure, shapes and dtypes.
 
-        The current rows keep the old statistics. To transform them again, restart the lanes by ``reset_where``.
-
-        Raises:
-            ValueError: if structure, a shape or a dtype differs from the statistics in ``state``.
+        Leaves may be NumPy arrays. The current rows keep the old statistics. To transform them again, restart the lanes
+        by ``reset_where``.
         """
         if (fault := fit_fault(specs.from_array(state.shared.value), statistics)) is not None:
             raise ValueError(f"{type(self).__name__}: statistics do not fit: {fault}")
         return dataclasses.replace(state, shared=tree.Shared(jax.tree.map(jnp.asarray, statistics)))
-
-    def inner(self, state: BatchState) -> Tree:
-        return state.inner
 
     def begin(self, starts: Starts, previous: BatchState | None = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)
@@ -218,15 +209,13 @@ class BatchWrapper(Wrapper):
 
     def proceed(self, state: BatchState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
-        shared, lanes, learn = state.shared.value, state.lanes, not self.frozen
-        if self.autoreset is None:
-            return self._process(inner, shared, lanes, timestep, learn)
-        fresh = tree.strong(self.init_lanes(timestep))
+        lanes, fresh = state.lanes, () if self.autoreset is None else tree.strong(self.init_lanes(timestep))
         if self.autoreset == "next_step":
             lanes = tree.where(timestep.is_first(), fresh, lanes)
-            return self._process(inner, shared, lanes, timestep, learn)
-        new, row = self._process(inner, shared, lanes, timestep, learn)
-        return dataclasses.replace(new, lanes=tree.where(self.episode_starts(timestep), fresh, new.lanes)), row
+        new, row = self._process(inner, state.shared.value, lanes, timestep, not self.frozen)
+        if self.autoreset == "same_step":
+            new = dataclasses.replace(new, lanes=tree.where(self.episode_starts(timestep), fresh, new.lanes))
+        return new, row
 
     def _process(
         self, inner: Any, shared: Any, lanes: Any, timestep: TimeStep, learn: bool

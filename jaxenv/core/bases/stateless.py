@@ -13,7 +13,7 @@ from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.specs._fields import map_marked, select
+from jaxenv.specs import map_marked, select
 from jaxenv.tree import Tree
 
 
@@ -114,14 +114,12 @@ class Leafwise(Wrapper):
     def check(self) -> None:
         leaves = tree.flatten_with_path(self.env.observation_spec())[0]
         for (path, spec), mark in zip(leaves, jax.tree.leaves(self._marks()), strict=True):
-            fault = self.fault(spec) if mark else None
-            if fault is not None:
+            if mark and (fault := self.fault(spec)) is not None:
                 name = tree.path_name(path) or "observation"
                 raise ValueError(f"{type(self).__name__}: {name} must {fault}, got {spec}")
 
     def observation_spec(self) -> Tree:
-        spec = self.env.observation_spec()
-        return map_marked(self._marks(), self.map_spec, spec)
+        return map_marked(self._marks(), self.map_spec, self.env.observation_spec())
 
     def _marks(self) -> Tree:
         """Marks the leaves of the observation that are mapped: bools in its structure."""
@@ -188,12 +186,11 @@ class RewardWrapper(RowRewardWrapper):
 
     def reward_spec(self) -> specs.Array:
         """Returns the shape of the result of ``reward``, without bounds."""
-        lanes = (self._spec_lanes,)
-
-        def mapped(reward: jax.Array) -> jax.Array:
-            return checked_reward(f"{type(self).__name__}.reward", self.reward(reward), lanes)
-
-        return specs.mapped_spec(mapped, self.env.reward_spec(), *lanes).replace(name="reward")
+        lanes, owner = self._spec_lanes, f"{type(self).__name__}.reward"
+        mapped = specs.mapped_spec(
+            lambda x: checked_reward(owner, self.reward(x), (lanes,)), self.env.reward_spec(), lanes
+        )
+        return mapped.replace(name="reward")
 
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         return self.reward(timestep.reward)

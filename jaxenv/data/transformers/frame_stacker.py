@@ -11,7 +11,7 @@ from jaxenv import tree
 from jaxenv._util.checks import check_integer, is_concrete, is_integer
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data.transformers.transformer import Transformer, with_timestep
-from jaxenv.specs._fields import field_paths, map_marked, select
+from jaxenv.specs import field_paths, map_marked, select
 from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.memory import filled, pushed, repeated
 

@@ -18,7 +18,7 @@ from jaxenv.core._moments import Count, Moments, summable
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.transformer import Transformer, flatten_windows, map_windows, vary_like_rows
 from jaxenv.data.transformers.values import reward_of
-from jaxenv.specs._fields import field_paths, map_marked, select_floats
+from jaxenv.specs import field_paths, map_marked, select_floats
 from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.values import normalized_spec
 

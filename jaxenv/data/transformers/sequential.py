@@ -12,7 +12,7 @@ from jaxenv.data.replay import Batch, Replay, ReplayState
 from jaxenv.data.transformers.frame_stacker import FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight
 from jaxenv.data.transformers.transformer import Identity, Transformer
-from jaxenv.specs._fields import select
+from jaxenv.specs import select
 from jaxenv.tree import Tree
 
 

@@ -16,7 +16,7 @@ from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.data.replay.batch import Batch
 from jaxenv.random import Stream
 from jaxenv.rollout._policy import Policy, PolicyStep, act, check_policy
-from jaxenv.specs._fields import field_paths
+from jaxenv.specs import field_paths
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch, type_mismatch
 

@@ -15,7 +15,7 @@ from jaxenv._util.numeric import clip
 from jaxenv.core._checks.rows import bounded_reward, check_reward_spec, map_observation, with_reward
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.transformer import RowTransformer
-from jaxenv.specs._fields import field_paths, map_marked, select
+from jaxenv.specs import field_paths, map_marked, select
 from jaxenv.tree import Tree
 from jaxenv.wrappers.image.pixels import scaled, scaled_spec
 

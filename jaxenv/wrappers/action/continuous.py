@@ -156,10 +156,7 @@ class FlattenAction(ActionWrapper):
 
     Args:
         env: an environment whose action is an array or a tree of arrays.
-        dtype: dtype of the vector; by default the common dtype of all leaves.
-
-    Raises:
-        ValueError: if the leaves differ in dtype and ``dtype`` is not given, or if bounds do not fit ``dtype``.
+        dtype: dtype of the vector, which all bounds must fit. It must be given if the leaves differ in dtype.
 
     >>> from jaxenv import testing
     >>> wheels = {"left": specs.Bounded((), np.float32, -1, 1), "right": specs.Bounded((2,), np.float32, 0, 9)}
@@ -250,10 +247,8 @@ class ActionOffset(ActionWrapper):
     Owns ``prev_action``: the agent's action.
 
     Args:
-        env: an environment with one bounded integer action array ``[B, ...]``; the shift is elementwise.
-
-    Raises:
-        ValueError: for any other action, or if the shifted range does not fit the action's dtype.
+        env: an environment with one bounded integer action array ``[B, ...]``, whose range fits its dtype from 0 on.
+            The shift is elementwise.
 
     >>> from jaxenv import testing
     >>> env = ActionOffset(testing.random_environment(specs.discrete(2), specs.discrete(3, start=-1)))

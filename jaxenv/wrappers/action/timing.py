@@ -119,11 +119,7 @@ class MaxAndSkip(ActionRepeat):
     """An `ActionRepeat` whose observation is the elementwise maximum of the last two frames, for screens that flicker.
 
     A step with a single frame shows that frame: ``num`` is 1, or the episode ends on the first repeat. The FIRST row
-    shows its own observation. Owns the same fields as `ActionRepeat`.
-
-    Args:
-        env: an environment without ``AutoReset`` and without batch state.
-        num: number of repeats, at least 1.
+    shows its own observation. `ActionRepeat` has the same arguments and owns the same fields.
 
     >>> import jax, numpy as np, jaxenv
     >>> env = MaxAndSkip(jaxenv.testing.Counting(np.array([9])), 4)

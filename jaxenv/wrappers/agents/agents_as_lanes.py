@@ -65,8 +65,7 @@ class AgentsAsLanes(Wrapper):
             of all agents of the game along the last axis: first the agent's own, then the next agents', in a circle.
 
     Raises:
-        ValueError: for one agent, for a game of turns, for agents whose actions differ, for a number of lanes that is
-            not a multiple of A, or in ``"same_step"`` for agents that leave early or a ``global_state`` of the task.
+        ValueError: in ``"same_step"`` for agents that leave early or a ``global_state`` of the task.
     """
 
     agent_id: bool = tree.static(default=False)

@@ -13,8 +13,8 @@ from jaxenv.core import (
     Facts,
     LaneState,
     Starts,
+    Stateful,
     TimeStep,
-    Wrapper,
     check_callable,
     combined_info,
     conform,
@@ -35,7 +35,7 @@ class Seat:
     member: jax.Array
 
 
-class Opponent(Wrapper):
+class Opponent(Stateful):
     """Turns a game of two into a task of one agent: a policy answers each of its moves inside the step.
 
     A step is the agent's move and the answer, without one where the move ends the game. The reward, float32 ``[B]``, is
@@ -98,11 +98,7 @@ class Opponent(Wrapper):
                 raise ValueError(f"Opponent: {rule}, {tree.path_name(path) or 'they'} have shape {np.shape(x)}")
 
     def with_weights(self, weights: Tree) -> Self:
-        """Returns the environment with other weights of the same structure, shapes and dtypes.
-
-        Raises:
-            ValueError: for weights that do not fit the present ones.
-        """
+        """Returns the environment with other weights of the same structure, shapes and dtypes."""
         specs.require_equal(specs.from_array(self.weights), specs.from_array(weights), "Opponent: weights")
         return tree.rebuild(self, weights=weights)
 
@@ -118,9 +114,6 @@ class Opponent(Wrapper):
             return inner.replace(shape=())
         low, high = inner.minimum.min(), inner.maximum.max()
         return inner.replace(shape=(), minimum=min(low, 2 * low), maximum=max(high, 2 * high))
-
-    def inner(self, state: LaneState) -> Tree:
-        return state.inner
 
     def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
         state, first = super().begin(starts, previous)

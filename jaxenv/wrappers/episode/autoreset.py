@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core import AutoResetMode, BatchWrapper, Facts, Starts, TimeStep, Wrapper, check_choice, layers, unshare
+from jaxenv.core import AutoResetMode, BatchWrapper, Facts, Starts, Stateful, TimeStep, check_choice, layers, unshare
 from jaxenv.core._restart import PerPlatform, check_strategy, observation_where, restart_in_row, start_episodes
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
@@ -22,7 +22,7 @@ class AutoResetState:
     ended: Tree
 
 
-class AutoReset(Wrapper):
+class AutoReset(Stateful):
     """Starts the next episode of every lane of ``[B]`` that ended. A stack has at most one.
 
     The end of an episode has two observations, the final one and the first of the next episode:
@@ -48,9 +48,6 @@ class AutoReset(Wrapper):
         reset_strategy: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per platform with a ``"default"``
             entry; ``None`` for the strategy that the environment declares, which the field then holds.
         block: number of lanes that ``compact`` starts at a time, at least 1.
-
-    Raises:
-        ValueError: for an ``env`` that already restarts its lanes or carries batch state, or an unknown strategy.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -93,9 +90,6 @@ class AutoReset(Wrapper):
         inner = super().facts_of(inner)
         return dataclasses.replace(inner, autoreset=self.mode, reset_strategy=self.reset_strategy)
 
-    def inner(self, state: AutoResetState) -> Tree:
-        return state.inner
-
     def begin(self, starts: Starts, previous: AutoResetState | None = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)
         if self.mode == "same_step":
@@ -115,16 +109,14 @@ class AutoReset(Wrapper):
 
     def _next_step(self, state: AutoResetState, stepped: Any, timestep: TimeStep) -> tuple[AutoResetState, TimeStep]:
         # Values carried across episodes come from the state before this step: the ignored action must not change them.
-        options = self.reset_strategy, self.block
-        fresh, first = start_episodes(self.env, state.ended, state.inner, timestep, *options)
+        fresh, first = start_episodes(self.env, state.ended, state.inner, timestep, self.reset_strategy, self.block)
         inner = tree.where(state.ended, fresh, stepped)
         observation = observation_where(self.env, state.ended, inner, first, timestep)
         row = tree.where(state.ended, _without_observation(first), _without_observation(timestep))
         return AutoResetState(inner, row.is_last()), dataclasses.replace(row, observation=observation)
 
     def _same_step(self, _: AutoResetState, stepped: Any, timestep: TimeStep) -> tuple[AutoResetState, TimeStep]:
-        options = self.reset_strategy, self.block
-        inner, row = restart_in_row(self.env, timestep.is_last(), stepped, timestep, *options)
+        inner, row = restart_in_row(self.env, timestep.is_last(), stepped, timestep, self.reset_strategy, self.block)
         env_info = {**row.env_info, "final_observation": timestep.observation}
         return AutoResetState(inner, ()), dataclasses.replace(row, env_info=env_info)
 

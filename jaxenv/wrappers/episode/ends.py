@@ -64,11 +64,9 @@ class NonEpisodic(Wrapper):
 
     Nothing restarts: the physics continues, and the task may reach its end again at every step. A `TimeLimit` outside
     still ends episodes (``make`` puts it there). Ends by `GuardNonFinite` are hidden, too: such a lane stays in its
-    last finite state. Past its end a task may leave the declared bounds of its observation. To restart lanes as usual
-    and only bootstrap past their ends, use `NonTerminating`. Owns ``step_type`` and ``discount``.
-
-    Raises:
-        ValueError: if ``env`` restarts its lanes.
+    last finite state. Past its end a task may leave the declared bounds of its observation. An ``AutoReset`` inside is
+    refused: to restart lanes and only bootstrap past their ends, use `NonTerminating`. Owns ``step_type`` and
+    ``discount``.
 
     >>> import jax, jaxenv
     >>> from jaxenv.testing import Chain
@@ -137,8 +135,7 @@ class TerminalOnInfo(Wrapper):
         flag: name of an entry of ``env_info``, bool ``[B]``.
 
     Raises:
-        ValueError: if there is no such flag, or if one action takes several steps and the task does not sum it
-            (`Task.summed_entries`).
+        ValueError: if one action takes several steps and the task does not sum the flag (`Task.summed_entries`).
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = TerminalOnInfo(jaxenv.wrappers.TimeLimit(jaxenv.testing.Counting(np.array([9])), 1), "time_limit_reached")
@@ -167,8 +164,7 @@ class TerminalOnInfo(Wrapper):
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)
         stops = timestep.env_info[self.flag] & ~timestep.is_first()
-        discount = jnp.where(stops, np.float32(0), timestep.discount)
-        return state, dataclasses.replace(timestep, discount=discount)
+        return state, dataclasses.replace(timestep, discount=jnp.where(stops, np.float32(0), timestep.discount))
 
 
 class TerminateOn(Wrapper):
@@ -239,8 +235,7 @@ class GuardNonFinite(Wrapper):
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def check(self) -> None:
-        inside = layers(self.env)[:-1]
-        if wrong := [type(layer).__name__ for layer in inside if not isinstance(layer, FixedResetKey)]:
+        if wrong := [type(layer).__name__ for layer in layers(self.env)[:-1] if not isinstance(layer, FixedResetKey)]:
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
         if not self.env.observes_state:  # the observation of the previous state must be reproducible
             raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")

@@ -21,7 +21,6 @@ class GoalConditioned(LaneWrapper):
     does not end the episode; `TerminateOn` outside does that. Owns ``observation`` and ``reward``.
 
     Args:
-        env: any environment without a ``same_step`` ``AutoReset``.
         sample_goal: draws goals, a tree of arrays ``[B, ...]``, from a stream.
         reward_fn: maps achieved and desired goals to rewards ``[B]``, which are cast to float32; the reward at FIRST is
             0.
@@ -62,8 +61,7 @@ class GoalConditioned(LaneWrapper):
         try:
             specs.require_equal(found[0], found[1], "achieved and desired goal")
             if self.goal_spec is not None:
-                stated = specs.unbatched(self.goal_spec.value, 0)
-                specs.require_equal(stated, found[1], "goal_spec and the goals")
+                specs.require_equal(specs.unbatched(self.goal_spec.value, 0), found[1], "goal_spec and the goals")
         except ValueError as fault:
             raise ValueError(f"GoalConditioned: {fault}") from None
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv._util.checks import check_mask
-from jaxenv.core import Place, Starts, TimeStep, Wrapper, layers
+from jaxenv.core import Place, Starts, Stateful, TimeStep, layers
 from jaxenv.core._checks.given import check_num_places, level_shapes, place_of_levels, place_of_states
 from jaxenv.core.levels import refuse_given_levels, starting_at
 from jaxenv.tree import Tree
@@ -40,7 +40,7 @@ class LevelReplayState:
         return self.next.value if isinstance(self.next, tree.Grouped) else self.next
 
 
-class LevelReplay(Wrapper):
+class LevelReplay(Stateful):
     """Carries, for each lane of ``[B]``, the level in which its next episodes start, around ``AutoReset``.
 
     At first every episode starts in a new level. `assign` sets the levels of some lanes: their next episodes (also
@@ -79,9 +79,6 @@ class LevelReplay(Wrapper):
             refuse_given_levels("LevelReplay", self.env, "leave out with_level, or build it with of='level'")
         level_shapes(self.env)  # raises where there are none
 
-    def inner(self, state: LevelReplayState) -> Tree:
-        return state.inner
-
     def assign(self, state: LevelReplayState, start: Tree, mask: jax.Array | None = None) -> LevelReplayState:
         """Lets the next episodes of the lanes in ``mask`` start in ``start``.
 
@@ -89,9 +86,6 @@ class LevelReplay(Wrapper):
             state: a state of this wrapper.
             start: levels ``[B, ...]``, with ``of="state"`` states of ``env`` or of this wrapper.
             mask: bool ``[B]``; all lanes by default. ``start`` is checked in all lanes.
-
-        Raises:
-            ValueError: for levels or states of another stack, another number of lanes, or levels that the task refuses.
         """
         _check_own("assign", state)
         if self.of == "level":
@@ -130,12 +124,11 @@ class LevelReplay(Wrapper):
 
     def _nothing(self, starts: Starts) -> tuple[Tree, jax.Array]:
         """Returns zeros in the place of levels or states, given to no lane."""
-
-        def values() -> Tree:
-            levels = self.env.levels()
-            return levels.sample(starts) if self.of == "level" else levels.of_state(self.env.begin(starts)[0])
-
-        zeros = tree.vary_like(starts.env_id, tree.zeros(jax.eval_shape(values)))
+        levels = self.env.levels()
+        shapes = jax.eval_shape(
+            lambda: levels.sample(starts) if self.of == "level" else levels.of_state(self.env.begin(starts)[0])
+        )
+        zeros = tree.vary_like(starts.env_id, tree.zeros(shapes))
         return zeros, jnp.zeros_like(starts.env_id[:: self.lanes_per_game], bool)
 
     def proceed(self, state: LevelReplayState, action: Tree) -> tuple[Tree, TimeStep]:

@@ -10,13 +10,13 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.names import did_you_mean
-from jaxenv.core import Environment, Facts, LaneState, Levels, Starts, TimeStep, Wrapper, check_no_autoreset
+from jaxenv.core import Environment, Facts, LaneState, Levels, Starts, Stateful, TimeStep, check_no_autoreset
 from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.random import Clock
 from jaxenv.tree import Tree
 
 
-class ResampleParams(Wrapper):
+class ResampleParams(Stateful):
     """Draws params for every episode of every lane: domain randomisation.
 
     The values are drawn at the start of an episode and held in the lane's state; the environment steps with
@@ -74,8 +74,7 @@ class ResampleParams(Wrapper):
         check_no_autoreset(self, "would keep the old params")
 
     def _params(self) -> dict[str, Declared]:
-        declared = declared_leaves(self.unwrapped)
-        return {d.path.rpartition("params.")[2]: d for d in declared if "params." in d.path}
+        return {d.path.rpartition("params.")[2]: d for d in declared_leaves(self.unwrapped) if "params." in d.path}
 
     def _drawn(self, clock: Clock) -> dict[str, jax.Array]:
         known, values = self._params(), {}
@@ -102,9 +101,6 @@ class ResampleParams(Wrapper):
 
     def facts_of(self, inner: Facts) -> Facts:
         return inner  # an observation of the state stays one
-
-    def inner(self, state: LaneState) -> Tree:
-        return state.inner
 
     def observation_of(self, state: LaneState) -> Tree:
         return self._with_drawn_params(state).observation_of(state.inner)
@@ -136,8 +132,7 @@ class ResampleParams(Wrapper):
     def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
         own = starts.inside("params").values_or_else(lambda: self._drawn(starts.clock))
         env = self._with(own, starts.env_id.shape[0])
-        inner = None if previous is None else previous.inner
-        state, timestep = env.begin(starts.inside("level"), inner)
+        state, timestep = env.begin(starts.inside("level"), None if previous is None else previous.inner)
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
 
     def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core import Facts, LaneState, Levels, Starts, StepType, TimeStep, Wrapper, check_no_autoreset
+from jaxenv.core import Facts, LaneState, Levels, Starts, Stateful, StepType, TimeStep, Wrapper, check_no_autoreset
 from jaxenv.tree import Tree
 
 
@@ -128,7 +128,7 @@ class NoopReset(Wrapper):
 _NEVER = np.int32(np.iinfo(np.int32).max)
 
 
-class RandomFirstEpisodeLength(Wrapper):
+class RandomFirstEpisodeLength(Stateful):
     """Ends the first episodes of every lane after a random number of steps, 1 to ``maximum``.
 
     Without it, lanes whose episodes have equal length stay in phase: their data is correlated, and restarts come in
@@ -160,9 +160,6 @@ class RandomFirstEpisodeLength(Wrapper):
 
     def check(self) -> None:
         check_no_autoreset(self, "would not see the ends")
-
-    def inner(self, state: LaneState) -> Tree:
-        return state.inner
 
     def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)

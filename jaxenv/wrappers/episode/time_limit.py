@@ -35,9 +35,6 @@ class TimeLimit(Wrapper):
             to 0.
         follows_params: whether ``with_params`` also sets the limit, to the new ``time_limit`` that the task must have.
 
-    Raises:
-        ValueError: if ``env`` already restarts its lanes, or the task has no ``time_limit`` to follow.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(num_envs=2), 1)
     >>> state, timestep = env.reset(jax.random.key(0))
@@ -93,11 +90,10 @@ class TimeLimit(Wrapper):
         elapsed = state.elapsed + 1 if self._own_count else self.env.clock(inner).step
         reached = elapsed >= self.duration
         inside = timestep.env_info.get("time_limit_reached", np.False_)  # whether a limit inside this one was reached
-        discount = jnp.where(reached, np.float32(0), timestep.discount) if self.terminal else timestep.discount
         timestep = dataclasses.replace(
             timestep,
             step_type=jnp.where(reached, np.int32(StepType.LAST), timestep.step_type),
-            discount=discount,
+            discount=jnp.where(reached, np.float32(0), timestep.discount) if self.terminal else timestep.discount,
             env_info={**timestep.env_info, "time_limit_reached": reached | inside},
         )
         return (TimeLimitState(inner, elapsed) if self._own_count else inner), timestep

@@ -13,10 +13,10 @@ from jaxenv.core import (
     Levels,
     Place,
     Starts,
+    Stateful,
     StepType,
     Sum,
     TimeStep,
-    Wrapper,
     check_no_autoreset,
     is_concrete,
     unshare,
@@ -48,7 +48,7 @@ class TrialState:
     first: jax.Array
 
 
-class Trials(Wrapper):
+class Trials(Stateful):
     """Joins ``num_episodes`` episodes of one task into a trial, within which a memory learns: meta-learning by RL2.
 
     The task is drawn at the start of the trial: all its episodes start in one level, with the params of that level
@@ -124,9 +124,6 @@ class Trials(Wrapper):
         # An observation of the state stays one. In a game of turns, any player may begin the next episode.
         return dataclasses.replace(inner, alternates=inner.alternates and not inner.turns)
 
-    def inner(self, state: TrialState) -> Tree:
-        return state.inner
-
     def clock(self, state: TrialState) -> Clock:
         return state.clock
 
@@ -157,8 +154,7 @@ class Trials(Wrapper):
         inner, timestep = self.env.begin(first, None if previous is None else previous.inner)
         none = Sum.zeros(timestep.reward.shape)
         state = TrialState(inner, starts.clock, level, none, none.value)
-        row = _with_trial(timestep, timestep.is_last(), none.value, none.value)
-        return unshare((state, row))
+        return unshare((state, _with_trial(timestep, timestep.is_last(), none.value, none.value)))
 
     def proceed(self, state: TrialState, action: Tree) -> tuple[Tree, TimeStep]:
         self.check_ends()

@@ -13,11 +13,19 @@ from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
 
-class ChannelFirst(LeafObservationWrapper):
+class Images(Leafwise):
+    """Maps the leaves with three axes. Leaves of other ranks pass through."""
+
+    kind: ClassVar[str] = "an image with three axes"
+
+    def applies(self, spec: specs.Array) -> bool:
+        return spec.ndim == 3
+
+
+class ChannelFirst(Images, LeafObservationWrapper):
     """Transposes images ``[H, W, C]`` to ``[C, H, W]``. Leaves of other ranks pass through.
 
-    Other image wrappers expect ``[H, W, C]`` and go inside. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    Other image wrappers expect ``[H, W, C]`` and go inside. Owns ``observation``.
 
     Args:
         env: an environment with at least one leaf with three axes.
@@ -30,10 +38,6 @@ class ChannelFirst(LeafObservationWrapper):
     """
 
     in_evaluation = "kept"
-    kind: ClassVar[str] = "an image with three axes"
-
-    def applies(self, spec: specs.Array) -> bool:
-        return spec.ndim == 3
 
     def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         return x.transpose(0, 3, 1, 2)
@@ -42,10 +46,10 @@ class ChannelFirst(LeafObservationWrapper):
         return specs.rearranged(spec, lambda x: self.map_leaf(x, spec))
 
 
-class CropObservation(LeafObservationWrapper):
+class CropObservation(Images, LeafObservationWrapper):
     """Crops images ``[H, W, C]`` to rows ``y .. y + height - 1`` and columns ``x .. x + width - 1``.
 
-    Leaves of other ranks pass through. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    Leaves of other ranks pass through. Owns ``observation``.
 
     Args:
         env: an environment with at least one image: a leaf with three axes.
@@ -67,10 +71,6 @@ class CropObservation(LeafObservationWrapper):
     height: int = tree.static(low=1)
 
     in_evaluation = "kept"
-    kind: ClassVar[str] = "an image with three axes"
-
-    def applies(self, spec: specs.Array) -> bool:
-        return spec.ndim == 3
 
     def fault(self, spec: specs.Array) -> str | None:
         rows, columns = self.y + self.height, self.x + self.width
@@ -83,7 +83,7 @@ class CropObservation(LeafObservationWrapper):
         return specs.rearranged(spec, lambda x: self.map_leaf(x, spec))
 
 
-class FlipObservation(Leafwise, LaneWrapper):
+class FlipObservation(Images, LaneWrapper):
     """Mirrors images ``[H, W, C]`` vertically, horizontally or both, drawn per lane at the start of each episode.
 
     All images of a lane are mirrored in the same way. A probability of 1 always mirrors. Leaves of other ranks pass
@@ -107,11 +107,7 @@ class FlipObservation(Leafwise, LaneWrapper):
     horizontal: float = tree.leaf(default=0.5, low=0, high=1)
 
     in_evaluation = "kept"
-    kind: ClassVar[str] = "an image with three axes"
     noop_kwargs: ClassVar = {"vertical": 0.0, "horizontal": 0.0}
-
-    def applies(self, spec: specs.Array) -> bool:
-        return spec.ndim == 3
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         up, left = (random.unit(word) for word in random.separate_bits(stream, 2))
@@ -122,8 +118,7 @@ class FlipObservation(Leafwise, LaneWrapper):
             x = jnp.where(tree.expand(own[0], x.ndim), x[:, ::-1], x)
             return jnp.where(tree.expand(own[1], x.ndim), x[:, :, ::-1], x)
 
-        observation = specs.map_marked(self._marks(), flip, timestep.observation)
-        return own, tree.rebuild(timestep, observation=observation)
+        return own, tree.rebuild(timestep, observation=specs.map_marked(self._marks(), flip, timestep.observation))
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
         if not isinstance(spec, specs.Bounded):
@@ -134,7 +129,7 @@ class FlipObservation(Leafwise, LaneWrapper):
         return spec.replace(minimum=low, maximum=high)
 
 
-class RandomCrop(Leafwise, LaneWrapper):
+class RandomCrop(Images, LaneWrapper):
     """Crops images ``[H, W, C]`` to a window at a position that each lane draws at the start of an episode.
 
     All positions are equally likely. Leaves of other ranks pass through. Starting an episode costs one block of random
@@ -158,10 +153,6 @@ class RandomCrop(Leafwise, LaneWrapper):
     shared: bool = tree.static(default=True)
 
     in_evaluation = "kept"
-    kind: ClassVar[str] = "an image with three axes"
-
-    def applies(self, spec: specs.Array) -> bool:
-        return spec.ndim == 3
 
     def fault(self, spec: specs.Array) -> str | None:
         if self.height <= spec.shape[0] and self.width <= spec.shape[1]:
@@ -169,8 +160,7 @@ class RandomCrop(Leafwise, LaneWrapper):
         return f"have {self.height} rows and {self.width} columns"
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        marks = jax.tree.leaves(self._marks())
-        draws = 1 if self.shared else sum(marks)
+        draws = 1 if self.shared else sum(jax.tree.leaves(self._marks()))
         # Two words per position, uint32 [B], as fractions of the possible range.
         return tuple(random.separate_bits(random.fold_in(stream, i) if i else stream, 2) for i in range(draws))
 
@@ -213,7 +203,7 @@ class ResizeObservation(LeafObservationWrapper):
     """Resizes images ``[H, W, C]`` by linear interpolation, with antialiasing when they shrink.
 
     Pixels equal ``jax.image.resize``; integers are rounded to the nearest. Leaves of other ranks pass through. Owns
-    ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    ``observation``.
 
     Args:
         env: an environment with at least one image: a numeric leaf with three axes.

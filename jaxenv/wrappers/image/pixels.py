@@ -21,8 +21,7 @@ _WEIGHTS = (0.2125, 0.7154, 0.0721)
 class GrayscaleObservation(LeafObservationWrapper):
     """Converts RGB images ``[H, W, 3]`` to greyscale: 0.2125 red + 0.7154 green + 0.0721 blue.
 
-    Integers are rounded to the nearest. Leaves of other ranks pass through. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    Integers are rounded to the nearest. Leaves of other ranks pass through. Owns ``observation``.
 
     Args:
         env: an environment with at least one image: a numeric leaf with three axes, the last of length 3.
@@ -61,8 +60,7 @@ class GrayscaleObservation(LeafObservationWrapper):
 class ScaleImage(LeafObservationWrapper):
     """Maps uint8 0 .. 255 affinely onto float32 ``minimum`` .. ``maximum``.
 
-    With ``fields=None`` every uint8 leaf of any shape is mapped; shapes do not change. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    With ``fields=None`` every uint8 leaf of any shape is mapped; shapes do not change. Owns ``observation``.
 
     Args:
         env: an environment with at least one uint8 leaf.
@@ -177,10 +175,9 @@ class ImageNoise(Leafwise, LaneWrapper):
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         leaves, structure = tree.flatten(timestep.observation)
-        marks = jax.tree.leaves(self._marks())
         noisy = [
             self.with_noise(x, random.fold_in(stream, i)) if mark else x
-            for i, (x, mark) in enumerate(zip(leaves, marks, strict=True))
+            for i, (x, mark) in enumerate(zip(leaves, jax.tree.leaves(self._marks()), strict=True))
         ]
         return own, tree.rebuild(timestep, observation=structure.unflatten(noisy))
 

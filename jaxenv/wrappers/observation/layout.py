@@ -9,23 +9,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import LeafObservationWrapper, ObservationWrapper, clip
+from jaxenv.core import LeafObservationWrapper, Leafwise, ObservationWrapper, clip
 from jaxenv.tree import Tree
+
+
+class Floats(Leafwise):
+    """Maps the leaves of a floating dtype."""
+
+    kind: ClassVar[str] = "an array of floats"
+
+    def applies(self, spec: Any) -> bool:
+        return spec.is_continuous
 
 
 class DtypeObservation(LeafObservationWrapper):
     """Casts observations to another dtype. Bounds are cast like the values, and shapes do not change.
 
-    Casting floats to integers truncates towards zero; casting to bool gives ``x != 0``. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    Casting floats to integers truncates towards zero; casting to bool gives ``x != 0``. Owns ``observation``.
 
     Args:
-        dtype: a dtype that JAX has enabled, for example ``"float32"`` or ``np.float32``.
+        dtype: a dtype that JAX has enabled, for example ``"float32"`` or ``np.float32``. The bounds of each leaf must
+            fit it: unbounded floats fit no integer dtype.
         fields: dotted paths of the leaves to cast; all by default.
-
-    Raises:
-        ValueError: for an invalid or disabled dtype, or if values of a leaf may not fit it, such as unbounded
-            integers in a narrower dtype or unbounded floats in an integer dtype.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DtypeObservation(jaxenv.testing.Chain(length=5), "float32")
@@ -39,19 +44,13 @@ class DtypeObservation(LeafObservationWrapper):
 
     def convert(self) -> dict[str, Any]:
         try:
-            return {"dtype": jnp.dtype(self.dtype).name}
-        except TypeError:
-            return {}  # which `check` reports
-
-    def check(self) -> None:
-        try:
             dtype = jnp.dtype(self.dtype)
         except TypeError:
             raise ValueError(f"DtypeObservation: dtype must be a dtype, got {self.dtype!r}") from None
-        supported = dtype.kind == "b" or jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)
+        supported = any(jnp.issubdtype(dtype, kind) for kind in (jnp.bool_, jnp.integer, jnp.floating))
         if not supported or jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise ValueError(f"DtypeObservation: dtype must be a numeric dtype that JAX has enabled, got {dtype}")
-        super().check()
+        return {"dtype": dtype.name}
 
     def fault(self, spec: specs.Array) -> str | None:
         dtype = jnp.dtype(self.dtype)
@@ -87,8 +86,7 @@ class DtypeObservation(LeafObservationWrapper):
 class FilterObservation(ObservationWrapper):
     """Keeps some entries of a dict, some items of a tuple or some elements of a vector, with their bounds.
 
-    Items and elements keep the order in which ``keys`` names them. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    Items and elements keep the order in which ``keys`` names them. Owns ``observation``.
 
     Args:
         env: an environment whose observation is a dict, a tuple, a struct or one array with one axis.
@@ -129,8 +127,9 @@ class FilterObservation(ObservationWrapper):
 
     def _paths(self) -> list[str]:
         """Returns the keys as dotted paths, with numbers counted from 0."""
-        keys = self.keys if isinstance(self.keys, tuple) else (self.keys,)
-        count = _length(self.env.observation_spec())
+        keys, spec = self.keys if isinstance(self.keys, tuple) else (self.keys,), self.env.observation_spec()
+        sizes = spec.shape if specs.is_spec(spec) else (len(spec),) if isinstance(spec, list | tuple) else ()
+        count = sizes[0] if sizes else 0  # of the elements or items, from which negative numbers count
         return [str(key % count) if type(key) is int and -count <= key < count else str(key) for key in keys]
 
     def _kept(self, node: Tree, elements: Callable[..., Any]) -> Tree:
@@ -144,19 +143,11 @@ class FilterObservation(ObservationWrapper):
         return chosen
 
 
-def _length(spec: Tree) -> int:
-    """Returns how many items or elements negative keys count from; 0 for dicts and structs."""
-    if specs.is_spec(spec):
-        return spec.shape[0] if spec.ndim else 0
-    return len(spec) if isinstance(spec, list | tuple) else 0
-
-
 class FlattenObservation(ObservationWrapper):
     """Concatenates all leaves of the observation, each in row-major order, to one vector with their bounds.
 
     Entries of a dict are in the order of their sorted keys, as in JAX; parts in ``fields`` keep the given order. The
-    vector has the common dtype of all leaves, or float32 if they differ. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    vector has the common dtype of all leaves, or float32 if they differ. Owns ``observation``.
 
     Args:
         fields: dotted paths of the parts in the vector: ``("observation", "desired_goal")`` joins a state and its goal.
@@ -196,9 +187,7 @@ class FlattenObservation(ObservationWrapper):
 
 
 class ReshapeObservation(LeafObservationWrapper):
-    """Reshapes leaves of the observation in row-major order. Bounds move with their elements.
-
-    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    """Reshapes leaves of the observation in row-major order. Bounds move with their elements. Owns ``observation``.
 
     Args:
         env: an environment whose leaves (all, or the ones in ``fields``) have as many elements as ``shape``.
@@ -237,17 +226,13 @@ class OneHotObservation(LeafObservationWrapper):
     An integer leaf ``[B, ...]`` becomes uint8 ``[B, ..., n]``. If ``num_values`` has a number for each entry of the
     last axis, the codes of that axis lie side by side: ``OneHotObservation(env, (11, 6, 3), fields="image")`` turns the
     view of MiniGrid, ``[B, 7, 7, 3]``, into ``[B, 7, 7, 20]``, as MiniGrid's ``OneHotPartialObsWrapper`` does. A value
-    out of range has a code of zeros. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    out of range has a code of zeros. Owns ``observation``.
 
     Args:
         env: an environment whose observation has integer leaves.
         num_values: how many values there are, counted from 0: one number, or a tuple with one for each entry of the
-            last axis. By default the values from its minimum to its maximum.
+            last axis. By default the values from its minimum to its maximum, equally many for all elements.
         fields: dotted paths of the leaves to map; by default all integer leaves.
-
-    Raises:
-        ValueError: if ``num_values`` is not an integer of at least 1, does not fit the last axis, or is not given for a
-            leaf that has no bounds, or whose elements differ in their number of values.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.OneHotObservation(jaxenv.spec("FrozenLake-v1").make())
@@ -301,23 +286,18 @@ def _codes(x: jax.Array, num_values: int) -> jax.Array:
     return (x.astype(dtype)[..., None] == values).astype(jnp.uint8)
 
 
-class DiscretizeObservation(LeafObservationWrapper):
+class DiscretizeObservation(Floats, LeafObservationWrapper):
     """Replaces continuous observations by bin numbers, for tabular agents. Bins are uniform between finite bounds.
 
     A bin includes its lower edge, up to rounding. Values outside the bounds belong to the first or the last bin, NaN to
-    the first. With ``fields=None`` every floating-point leaf is mapped. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    the first. With ``fields=None`` every floating-point leaf is mapped. Owns ``observation``.
 
     Args:
         env: an environment whose floating-point observations have finite bounds.
         bins: number of bins per element: one number, or a nested tuple in the shape of the leaf.
-        flatten: encode the whole leaf in one int32 whose most significant digit is the first element; ``False`` gives
-            int32 in the shape of the leaf.
+        flatten: encode the whole leaf in one int32, which the number of all bins must fit, whose most significant digit
+            is the first element; ``False`` gives int32 in the shape of the leaf.
         fields: dotted paths of the leaves to map.
-
-    Raises:
-        ValueError: if ``bins`` is not an integer of at least 1, bounds are not finite and in order, or the total number
-            of bins does not fit int32.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DiscretizeObservation(jaxenv.spec("Pendulum-v1").make(), (4, 4, 10))
@@ -331,16 +311,12 @@ class DiscretizeObservation(LeafObservationWrapper):
     flatten: bool = tree.static(default=True)
 
     in_evaluation = "kept"
-    kind: ClassVar[str] = "an array of floats"
 
     def check(self) -> None:
         bins = np.asarray(self.bins)
         if bins.dtype.kind not in "iu" or np.any(bins < 1):
             raise ValueError(f"DiscretizeObservation: bins must be integers of at least 1, got {self.bins!r}")
         super().check()
-
-    def applies(self, spec: Any) -> bool:
-        return spec.is_continuous
 
     def fault(self, spec: Any) -> str | None:
         if not (spec.is_bounded and np.all(spec.minimum < spec.maximum)):

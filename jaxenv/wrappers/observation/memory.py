@@ -23,7 +23,6 @@ class FrameStack(LaneWrapper):
     inner observation; `jaxenv.data.transformers.FrameStacker` stores each frame once. Owns ``observation``.
 
     Args:
-        env: any environment without a ``same_step`` ``AutoReset``.
         num: number of observations, at least 1.
         axis: ``None`` stacks along a new leading axis of one lane's observation; a number concatenates along that axis,
             counted from the end if negative. Observations of shape ``()`` are always stacked to ``(num,)``.
@@ -74,10 +73,8 @@ class FrameStack(LaneWrapper):
         return specs.map_marked(self._marks(spec), lambda s: repeated(s, self.num, self.axis, zeros), spec)
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        def fill(x: jax.Array) -> Any:
-            return filled(jnp.zeros_like(x) if self.padding == "zero" else x, self.num, self.axis)
-
-        observation = timestep.observation
+        observation, zeros = timestep.observation, self.padding == "zero"
+        fill = lambda x: filled(x, self.num, self.axis, zeros)  # noqa: E731
         return specs.map_marked(self._marks(observation), fill, observation, otherwise=lambda _: ())
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
@@ -89,9 +86,9 @@ class FrameStack(LaneWrapper):
         return own, dataclasses.replace(timestep, observation=row)
 
 
-def filled(x: jax.Array, num: int, axis: int | None = None) -> jax.Array:
-    """Stacks ``num`` copies of ``x`` (``[B, ...]``), along a new axis or along ``axis`` of one lane."""
-    frame, at = _frame(x, axis)
+def filled(x: jax.Array, num: int, axis: int | None = None, zeros: bool = False) -> jax.Array:
+    """Stacks ``num`` copies of ``x`` (``[B, ...]``), or zeros, along a new axis or along ``axis`` of one lane."""
+    frame, at = _frame(jnp.zeros_like(x) if zeros else x, axis)
     return jnp.concatenate([frame] * num, at)
 
 
@@ -138,7 +135,6 @@ class PreviousActionAndReward(LaneWrapper):
     ``observation``.
 
     Args:
-        env: any environment without a ``same_step`` ``AutoReset``.
         action: show the action.
         reward: show the reward.
 
@@ -187,8 +183,8 @@ class PreviousActionAndReward(LaneWrapper):
             shown["prev_reward"] = timestep.reward
         if self._in_trials:
             end = timestep.env_info["trial"]["episode_end"]
-            end = jnp.broadcast_to(tree.expand(end, 1 + len(self._of_agents)), end.shape + self._of_agents)
-            shown["episode_end"] = end
+            wide = tree.expand(end, 1 + len(self._of_agents))
+            shown["episode_end"] = jnp.broadcast_to(wide, end.shape + self._of_agents)
         # The copies serve eager callers who donate the state. Compiled code has none.
         observation = {"observation": timestep.observation, **jax.tree.map(jnp.copy, shown)}
         return own, dataclasses.replace(timestep, observation=observation)
@@ -212,7 +208,6 @@ class History(LaneWrapper):
     wrapper receives, so it goes outside wrappers that change actions. Owns ``observation``.
 
     Args:
-        env: any environment without a ``same_step`` ``AutoReset``.
         num: number of observations, at least 1.
         include_actions: show the actions, too.
         padding: observations before the first: ``"zero"`` uses zeros, ``"reset"`` repeats the first.
@@ -249,11 +244,10 @@ class History(LaneWrapper):
         return self._with_actions(observation, action)
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        def fill(x: jax.Array) -> jax.Array:
-            return filled(jnp.zeros_like(x) if self.padding == "zero" else x, self.num)
-
-        actions = jax.tree.map(lambda a: filled(jnp.zeros_like(a), self.num), timestep.prev_action)
-        return self._with_actions(jax.tree.map(fill, timestep.observation), actions)
+        zeros = self.padding == "zero"
+        observation = jax.tree.map(lambda x: filled(x, self.num, zeros=zeros), timestep.observation)
+        action = jax.tree.map(lambda a: filled(a, self.num, zeros=True), timestep.prev_action)
+        return self._with_actions(observation, action)
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         action = shown_action(self.env.action_spec(), timestep.prev_action)
@@ -267,10 +261,6 @@ class DelayObservation(LaneWrapper):
     The first ``delay`` rows of an episode show, element by element, the valid value closest to zero. Reward and step
     type are not delayed, so the last ``delay`` observations of an episode are never shown. The state holds the delayed
     observations, ``[B, delay, ...]``. Owns ``observation``.
-
-    Args:
-        env: any environment without a ``same_step`` ``AutoReset``.
-        delay: number of steps, at least 0.
 
     >>> import jax, jaxenv, numpy as np
     >>> env = jaxenv.wrappers.DelayObservation(jaxenv.testing.Chain(num_envs=1), 1)
@@ -311,7 +301,6 @@ class TimeAwareObservation(LaneWrapper):
     ``max_steps`` once it is reached. Owns ``observation``.
 
     Args:
-        env: any environment without a ``same_step`` ``AutoReset``.
         max_steps: maximum length of an episode, if known: the bound of the time.
         normalize: show the time as a fraction of ``max_steps``, which must then be given.
         flatten: show one vector.

@@ -25,14 +25,14 @@ from jaxenv.core import (
 )
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
+from jaxenv.wrappers.observation.layout import Floats
 
 
 class ClipObservation(LeafObservationWrapper):
     """Clips numbers in the observation, and their bounds in the spec. NaN passes through, and shapes and dtypes do
     not change.
 
-    With ``fields=None`` every leaf except bools is clipped. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    With ``fields=None`` every leaf except bools is clipped. Owns ``observation``.
 
     Args:
         env: an environment with numbers in its observation.
@@ -91,12 +91,11 @@ class ClipObservation(LeafObservationWrapper):
         return specs.Bounded(spec.shape, spec.dtype, least, greatest, spec.name)
 
 
-class RescaleObservation(LeafObservationWrapper):
+class RescaleObservation(Floats, LeafObservationWrapper):
     """Maps observations elementwise and affinely from their bounds onto [minimum, maximum].
 
     The result is clipped, so that rounding errors cannot exceed the bounds. With ``fields=None`` every floating-point
-    leaf is mapped; cast integers by `DtypeObservation` first. Owns ``observation``; maps
-    ``env_info["final_observation"]`` in the same way.
+    leaf is mapped; cast integers by `DtypeObservation` first. Owns ``observation``.
 
     Args:
         env: an environment whose floating-point observations have finite bounds.
@@ -116,14 +115,10 @@ class RescaleObservation(LeafObservationWrapper):
     maximum: Any = tree.static(default=1.0)
 
     in_evaluation = "kept"
-    kind: ClassVar[str] = "an array of floats"
 
     def check(self) -> None:
         check_interval("RescaleObservation", "minimum", self.minimum, "maximum", self.maximum)
         super().check()
-
-    def applies(self, spec: Any) -> bool:
-        return spec.is_continuous
 
     def fault(self, spec: Any) -> str | None:
         if not (spec.is_bounded and np.all(spec.minimum < spec.maximum)):
@@ -237,11 +232,11 @@ def normalized_spec(spec: specs.Array, clip: float | None) -> specs.Array:
     return specs.Bounded(spec.shape, spec.dtype, -clip, clip, spec.name)
 
 
-class StandardizeObservation(LeafObservationWrapper):
+class StandardizeObservation(Floats, LeafObservationWrapper):
     """Shows ``clip((x - mean) / std, -limit, limit)`` for constants that were measured beforehand.
 
     `NormalizeObservation` measures its statistics while lanes run. With ``fields=None`` every floating-point leaf is
-    mapped. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    mapped. Owns ``observation``.
 
     Args:
         env: an environment with floating-point observations.
@@ -263,7 +258,6 @@ class StandardizeObservation(LeafObservationWrapper):
     limit: float = tree.static(default=3.0, above=0)
 
     in_evaluation = "kept"
-    kind: ClassVar[str] = "an array of floats"
     noop_kwargs: ClassVar = {"mean": 0.0, "std": 1.0, "limit": np.inf}
 
     def check(self) -> None:
@@ -274,9 +268,6 @@ class StandardizeObservation(LeafObservationWrapper):
         if not (np.all(np.isfinite(self.std)) and np.all(np.asarray(self.std) > 0)):
             raise ValueError(f"StandardizeObservation: std must be finite and above 0, got {self.std!r}")
         super().check()
-
-    def applies(self, spec: Any) -> bool:
-        return spec.is_continuous
 
     def fault(self, spec: Any) -> str | None:
         try:
@@ -306,7 +297,6 @@ class NoisyObservation(LaneWrapper):
     noise reaches 5.4 standard deviations, so the specs of noisy parts have no bounds. Owns ``observation``.
 
     Args:
-        env: any environment without a ``same_step`` ``AutoReset``.
         scale: standard deviation in units of the observation, at least 0: one number, or one per lane.
         fields: dotted paths of the parts, each of float arrays; ``None`` for all float arrays.
 
@@ -345,9 +335,7 @@ class NoisyObservation(LaneWrapper):
 
 
 class TransformObservation(ObservationWrapper):
-    """Maps the observations of the whole batch by a function.
-
-    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    """Maps the observations of the whole batch by a function. Owns ``observation``.
 
     Args:
         fn: maps a tree of observations ``[B, ...]`` to a tree of arrays ``[B, ...]``. It must not mix lanes.

@@ -44,5 +44,4 @@ class StateInInfo(Wrapper):
         return {**self.env.env_info_of(state), "state": state}
 
     def _shown(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
-        env_info = {**timestep.env_info, "state": state}
-        return unshare((state, dataclasses.replace(timestep, env_info=env_info)))
+        return unshare((state, dataclasses.replace(timestep, env_info={**timestep.env_info, "state": state})))

@@ -14,9 +14,9 @@ from jaxenv.core import (
     Environment,
     LaneWrapper,
     Starts,
+    Stateful,
     Sum,
     TimeStep,
-    Wrapper,
     check_environment,
     layers,
 )
@@ -28,13 +28,8 @@ from jaxenv.tree import Tree
 def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
     """Returns the statistics of a wrapper with batch state, such as `NormalizeObservation`, from a state of the stack.
 
-    Args:
-        env: the stack, with other wrappers on either side of that wrapper.
-        state: a state of ``env``.
-        name: the class of the wrapper; ``None`` if the stack has only one wrapper with batch state.
-
-    Raises:
-        ValueError: if no wrapper or several fit; the message lists the stack's.
+    Other wrappers may stand on either side of that wrapper. ``name`` is its class, which must be given unless the stack
+    ``env`` has only one wrapper with batch state.
 
     >>> import jaxenv
     >>> env = jaxenv.make("Pendulum-v1", 4, wrappers=["NormalizeObservation", ("FrameStack", {"num": 2})])
@@ -51,14 +46,8 @@ def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
 def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str | None = None) -> Tree:
     """Replaces the statistics of one wrapper in a state, for example by saved ones; see `BatchWrapper.with_statistics`.
 
-    Args:
-        env: as for `statistics`.
-        state: as for `statistics`.
-        statistics: a result of `statistics`; leaves may be NumPy arrays.
-        name: as for `statistics`.
-
-    Raises:
-        ValueError: if no wrapper or several fit, or if structure, a shape or a dtype differs from those in ``state``.
+    ``statistics`` is a result of `statistics`, whose leaves may be NumPy arrays. It must have the structure, shapes and
+    dtypes of those in ``state``. The other arguments are as for `statistics`.
     """
     check_environment("with_statistics", env)
     with _checks.explained("with_statistics", env, state):
@@ -180,7 +169,7 @@ class RunState:
     recent: Any
 
 
-class RunStats(Wrapper):
+class RunStats(Stateful):
     """Counts episodes, resets and steps per lane in its state, a `RunState`. Restarts do not reset the counters.
 
     With ``num_recent`` it also keeps the returns and lengths of the last episodes of each lane. The last episodes of
@@ -189,9 +178,6 @@ class RunStats(Wrapper):
 
     The wrapper works inside and outside ``AutoReset``. ``reset`` starts the counters from zero. Owns no field: rows
     pass through unchanged.
-
-    Args:
-        num_recent: number of episodes to keep per lane.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.RunStats(jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two()), num_recent=2)
@@ -209,9 +195,6 @@ class RunStats(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset()
     in_evaluation = "kept"
     place = "sees_ends"
-
-    def inner(self, state: RunState) -> Tree:
-        return state.inner
 
     def begin(self, starts: Starts, previous: RunState | None = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)

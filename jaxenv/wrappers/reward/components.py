@@ -1,7 +1,8 @@
 """Wrappers that compose rewards: from components, from infos, from potentials."""
 
+import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -51,13 +52,8 @@ class VectorReward(RowRewardWrapper):
         names = (self.names,) if isinstance(self.names, str) else self.names
         if not isinstance(names, list | tuple):
             raise ValueError(f"VectorReward: names must be names of entries of env_info, got {names!r}")
-        num_components = self.env.reward_spec().numel + len(names)
-        weights = np.ones(num_components, np.float32) if self.weights is None else self.weights
-        return {"names": names, "weights": weights}
-
-    @property
-    def _components(self) -> int:
-        return self.env.reward_spec().numel + len(self.names)
+        ones = np.ones(self.env.reward_spec().numel + len(names), np.float32)
+        return {"names": names, "weights": ones if self.weights is None else self.weights}
 
     def check(self) -> None:
         found = self.env.env_info_spec()
@@ -70,9 +66,7 @@ class VectorReward(RowRewardWrapper):
         check_combined("VectorReward", self.env, self.names)
         if not self.names:
             raise ValueError("VectorReward: names must name at least one entry of env_info, got ()")
-        if np.shape(self.weights)[-1] != self._components:
-            shown = np.asarray(self.weights).tolist() if is_concrete(self.weights) else np.shape(self.weights)
-            raise ValueError(f"VectorReward: weights must be {self._components}, one per component, got {shown}")
+        _check_weights("VectorReward", self.weights, self.env.reward_spec().numel + len(self.names))
 
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         reward = timestep.reward.reshape(timestep.env_id.shape[0], -1)
@@ -106,10 +100,7 @@ class ScalarizeReward(RewardWrapper):
         return {"weights": np.eye(1, spec.shape[0], dtype=np.float32)[0]} if self.weights is None else {}
 
     def check(self) -> None:
-        spec = self.env.reward_spec()
-        if np.shape(self.weights)[-1] != spec.shape[0]:
-            shown = np.asarray(self.weights).tolist() if is_concrete(self.weights) else np.shape(self.weights)
-            raise ValueError(f"ScalarizeReward: weights must be {spec.shape[0]}, one per component, got {shown}")
+        _check_weights("ScalarizeReward", self.weights, self.env.reward_spec().shape[0])
 
     def reward_spec(self) -> specs.Array:
         return specs.Array((), np.float32, "reward")
@@ -118,23 +109,23 @@ class ScalarizeReward(RewardWrapper):
         return jnp.sum(reward * specs.aligned(self.weights, reward.ndim), axis=-1)
 
 
-class _Noting(Mapping[str, Any]):
+def _check_weights(owner: str, weights: Any, components: int) -> None:
+    if np.shape(weights)[-1] != components:
+        shown = np.asarray(weights).tolist() if is_concrete(weights) else np.shape(weights)
+        raise ValueError(f"{owner}: weights must be {components}, one per component, got {shown}")
+
+
+class _Noting(collections.UserDict[str, Any]):
     """A dict that notes which entries are read."""
 
     def __init__(self, entries: Mapping[str, Any]):
-        self._entries = entries
+        super().__init__(entries)
         self.names: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
-        value = self._entries[name]
+        value = super().__getitem__(name)
         self.names.add(name)
         return value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
 
 class RewardFromInfo(RowRewardWrapper):
@@ -201,8 +192,7 @@ class ShapedReward(BatchWrapper):
         axis_name: has no effect, since all shards count the same rows.
 
     Raises:
-        ValueError: if ``steps`` is below 1, if ``env_info`` has no such entry or one of another shape, or if one action
-            takes several steps and the task does not sum the entry (`Task.summed_entries`).
+        ValueError: if one action takes several steps and the task does not sum the entry (`Task.summed_entries`).
 
     >>> import jax, jaxenv
     >>> wrappers = ["AgentsAsLanes", ("ShapedReward", {"steps": 40_000})]

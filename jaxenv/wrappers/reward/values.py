@@ -99,9 +99,7 @@ class SignReward(RewardWrapper):
 
 
 class TransformReward(RewardWrapper):
-    """Maps the reward by a function, except at FIRST, where it stays 0.
-
-    Owns ``reward``.
+    """Maps the reward by a function, except at FIRST, where it stays 0. Owns ``reward``.
 
     Args:
         fn: an elementwise function of a batch of rewards, ``[B]`` or ``[B, R]``; the result is cast to float32.
@@ -174,9 +172,7 @@ class NormalizeReward(BatchWrapper):
     above 1e15 in magnitude (float32 sums of their squares would overflow) do not update them, nor does a ``frozen``
     wrapper. While all returns so far are equal, the divisor is only ``sqrt(epsilon)``, so set ``clip``.
 
-    ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and ``variance``, float32
-    ``()`` or ``[R]``, and their rounding errors. This tree of arrays can be saved, and ``with_statistics`` loads it.
-    Owns ``reward``.
+    ``statistics(state)`` returns a struct as for `NormalizeObservation`, of float32 ``()`` or ``[R]``. Owns ``reward``.
 
     Args:
         env: any environment, with ``AutoReset`` inside if there is one; a vector reward has statistics per component.
@@ -286,9 +282,7 @@ class DelayReward(LaneWrapper):
 
 
 class SparseReward(RewardWrapper):
-    """Pays 1 if the reward exceeds the threshold, else 0 (also for NaN).
-
-    Owns ``reward``.
+    """Pays 1 if the reward exceeds the threshold, else 0 (also for NaN). Owns ``reward``.
 
     Args:
         threshold: one number, or float32 ``[B]`` with one per lane.

@@ -22,7 +22,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete, is_integer
 from jaxenv.core._checks.returned import check_specs
-from jaxenv.core.bases import BatchWrapper, LaneWrapper
+from jaxenv.core.bases.stateful import BatchWrapper, LaneWrapper
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import AutoResetMode, ResetStrategy
 from jaxenv.core.multitask import Multitask
@@ -77,11 +77,10 @@ def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
         ValueError: if the observation shows a reward that is left out, or if the policy would not fit without a wrapper
             that is left out.
     """
-    roles = [role_in_evaluation(wrapper) for wrapper in added]
     hidden = ""  # the innermost wrapper that is left out and owns the reward
     kept: list[Wrapper] = []
-    for wrapper, role in zip(added, roles, strict=True):
-        name = type(wrapper).__name__
+    for wrapper in added:
+        name, role = type(wrapper).__name__, role_in_evaluation(wrapper)
         if isinstance(wrapper, PreviousActionAndReward) and wrapper.reward and hidden:
             raise ValueError(
                 f"make: mode='eval' leaves out {hidden}, so PreviousActionAndReward would show other rewards: "
@@ -145,14 +144,8 @@ def assemble(
 ) -> Environment:
     """Builds the stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
 
-    Args:
-        env: the innermost layers, without ``TimeLimit`` and ``AutoReset``.
-        added: wrappers that were built around ``env``. One below which a layer is inserted is checked again.
-        max_episode_steps: the limit, a number or int32 ``[B]``; ``None`` or 0 for none.
-        terminal: whether the limit is a termination.
-        autoreset: the mode of ``AutoReset``, ``None`` for none.
-        reset_strategy: the restart strategy, ``None`` for the one that the environment declares.
-        follows_params: whether the limit moves with the params of the task.
+    A wrapper below which a layer is inserted is checked again. `TimeLimit` and `AutoReset` have the other arguments;
+    ``None`` or 0 is no limit, and ``autoreset=None`` no restarts.
 
     Raises:
         ValueError: for wrappers out of order, naming the two to swap, an invalid limit, or `Trials` without a limit.

@@ -39,16 +39,14 @@ def to_data(env: Environment) -> dict[str, Any]:
     task = env.unwrapped
     spec = registry.spec(env.name) if env.name in registry.ids() else None
     if spec is None or spec.environment is not type(task):
-        kind = type(task).__name__
-        rule = f"{env.name!r} must be the registered id of its class, {kind}"
+        rule = f"{env.name!r} must be the registered id of its class, {type(task).__name__}"
         raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.make instead")
     if given_places(env) is not None:
         raise ValueError(f"to_data: {env} starts in given levels: store env without them, and the levels by data.save")
-    registered = spec.make(env.num_envs)
     return {
         "id": env.name,
         "num_envs": env.num_envs,
-        "params": _changes(type(task).__name__, task, registered),
+        "params": _changes(type(task).__name__, task, spec.make(env.num_envs)),
         "wrappers": wrappers.to_data(env),
     }
 

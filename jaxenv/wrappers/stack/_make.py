@@ -20,8 +20,7 @@ from jaxenv.wrappers import stack
 from jaxenv.wrappers.agents.agents_as_lanes import AgentsAsLanes
 from jaxenv.wrappers.episode.starts import FixedResetKey
 from jaxenv.wrappers.episode.time_limit import TimeLimit
-from jaxenv.wrappers.stack._presets import PRESETS
-from jaxenv.wrappers.stack._wrapper_data import wrap, wrapper_class
+from jaxenv.wrappers.stack._wrapper_data import PRESETS, wrap, wrapper_class
 
 WrapperLike = Callable[[Environment], Environment] | str | tuple[str | type[Wrapper], Mapping[str, Any]]
 
@@ -80,8 +79,6 @@ def make(
             refuses.
     """
     options = (max_episode_steps, autoreset, wrappers, clip_action, mode, reset_strategy, fixed_reset_key)
-    if isinstance(id, EnvSpec):
-        return _built(id, num_envs, *options, **params)
     changed = {name: x for (name, default), x in zip(_DEFAULTS.items(), options, strict=True) if x is not default}
     if isinstance(id, list | tuple):
         return _make_tasks(id, 1 if num_envs is None else num_envs, **changed, **params)
@@ -89,7 +86,33 @@ def make(
         return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **changed, **params)
     if isinstance(id, str) and (suite := registry.suite_of(id)) is not None:
         return importlib.import_module(registry.SUITES[suite]).load(id.partition(":")[2], num_envs, **changed, **params)
-    return _built(registry.spec(id), num_envs, *options, **params)
+    spec = id if isinstance(id, EnvSpec) else registry.spec(id)
+    check_choice("make", "mode", mode, ("train", "eval"))
+    check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
+    check_strategy("make", reset_strategy)
+    check_bool("make", "clip_action", clip_action)
+    spec.check_keywords(params, ["num_envs", *OPTIONS])
+    _check_wrappers("make", wrappers)
+    env = spec.make(num_games(spec, num_envs, wrappers, params), **params)
+    if any(isinstance(layer, TimeLimit) for layer in layers(env)):
+        hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
+        raise ValueError(f"{spec.id}: make adds the time limit, but {env} already has one: {hint}")
+    if fixed_reset_key is not None:
+        env = FixedResetKey(env, fixed_reset_key)
+    env = stack.add_guards(env, clip_action)
+    base, added = stack.split(wrapped(env, wrappers, "make"), env)
+    if mode == "eval":
+        added = stack.for_evaluation(added)
+    limit, follows_params = max_episode_steps, max_episode_steps is None and spec.limit_follows_params
+    if follows_params and (limit := getattr(env.unwrapped, "time_limit", None)) is None:
+        raise ValueError(f"{spec.id}: limit_follows_params must be False for a task without a time_limit, got True")
+    if limit is None:
+        limit = spec.max_episode_steps
+    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy, follows_params)
+    if num_envs is not None and env.num_envs != num_envs:  # a function of wrappers made agents lanes
+        env = env._with_num_envs(num_envs)
+    check_lanes(env, env.num_envs)
+    return env
 
 
 _DEFAULTS = {p.name: p.default for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY}
@@ -107,61 +130,16 @@ load.batched = True  # type: ignore[attr-defined]
 
 def _is_foreign(id: Any) -> bool:
     """Returns whether ``id`` is an environment of Gymnasium, dm_env or PettingZoo, or a function that makes one."""
-    if isinstance(id, str | Environment):
+    if isinstance(id, str | Environment | EnvSpec):
         return False
     is_made = isinstance(id, type) and issubclass(id, Environment)
     return (callable(id) and not is_made) or library_of(id) is not None
 
 
-def _built(
-    spec: EnvSpec,
-    num_envs: int | None,
-    max_episode_steps: Any,
-    autoreset: Any,
-    wrappers: Any,
-    clip_action: bool,
-    mode: str,
-    reset_strategy: Any,
-    fixed_reset_key: Any,
-    **params: Any,
-) -> Environment:
-    """Makes an environment of this package, whose arguments are as for `make`."""
-    check_choice("make", "mode", mode, ("train", "eval"))
-    check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
-    check_strategy("make", reset_strategy)
-    check_bool("make", "clip_action", clip_action)
-    spec.check_keywords(params, ["num_envs", *OPTIONS])
-    _check_wrappers("make", wrappers)
-    games = num_games(spec, num_envs, wrappers, params)
-    env = spec.make(games, **params)
-    if any(isinstance(layer, TimeLimit) for layer in layers(env)):
-        hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
-        raise ValueError(f"{spec.id}: make adds the time limit, but {env} already has one: {hint}")
-    if fixed_reset_key is not None:
-        env = FixedResetKey(env, fixed_reset_key)
-    env = stack.add_guards(env, clip_action)
-    applied = wrapped(env, wrappers, "make")
-    base, added = stack.split(applied, env)
-    if mode == "eval":
-        added = stack.for_evaluation(added)
-    limit, follows_params = max_episode_steps, max_episode_steps is None and spec.limit_follows_params
-    if limit is None:
-        limit = _own_limit(spec, env) if follows_params else spec.max_episode_steps
-    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy, follows_params)
-    if num_envs is not None and env.num_envs != num_envs:  # a function of wrappers made agents lanes
-        env = env._with_num_envs(num_envs)
-    check_lanes(env, env.num_envs)
-    return env
-
-
 def num_games(spec: EnvSpec, num_envs: int | None, wrappers: Any, given: Mapping[str, Any]) -> int:
     """Returns how many lanes the task has, so that the stack has ``num_envs``: fewer where its agents become lanes.
 
-    Args:
-        spec: the entry of the task.
-        num_envs: the lanes of the stack, ``None`` for one lane of the task.
-        wrappers: as for `make`.
-        given: params and constructor arguments; games have one value per game.
+    ``num_envs=None`` is one lane of the task. ``given`` holds params and constructor arguments.
     """
     if num_envs is None:
         return 1
@@ -171,14 +149,6 @@ def num_games(spec: EnvSpec, num_envs: int | None, wrappers: Any, given: Mapping
     options = {name: value for name, value in given.items() if name not in spec.params}
     agents = spec.make(1, **options).num_agents
     return num_envs // agents if num_envs % agents == 0 else num_envs  # the wrapper refuses a part of a game
-
-
-def _own_limit(spec: EnvSpec, env: Environment) -> Any:
-    """Returns the ``time_limit`` of the task."""
-    limit = getattr(env.unwrapped, "time_limit", None)
-    if limit is None:
-        raise ValueError(f"{spec.id}: limit_follows_params must be False for a task without a time_limit, got True")
-    return limit
 
 
 def wrapped(env: Environment, wrappers: Any, owner: str) -> Environment:

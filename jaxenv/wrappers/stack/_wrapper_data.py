@@ -6,11 +6,11 @@ A name stands for a wrapper of this library or a registered one. A name in data 
 import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from jaxenv._util.checks import is_concrete
+from jaxenv._util.checks import check_choice, is_concrete
 from jaxenv._util.names import did_you_mean, is_redefinition, meaning, unknown_keyword
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import Wrapper, layers
@@ -18,8 +18,17 @@ from jaxenv.tree._typed_keys import is_key
 
 W = TypeVar("W", bound=type[Wrapper])
 
-_library: dict[str, type[Wrapper]] = {}
-_registered: dict[str, type[Wrapper]] = {}
+_known: dict[str, type[Wrapper]] = {}  # the wrappers of this library, then registered ones
+
+PRESETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "default": [("EpisodeStatistics", {})],
+    "control": [
+        ("EpisodeStatistics", {}),
+        ("NormalizeObservation", {"clip": 10.0}),
+        ("NormalizeReward", {"clip": 10.0}),
+    ],
+    "image": [("EpisodeStatistics", {}), ("SignReward", {}), ("FrameStack", {"num": 4, "axis": -1})],
+}
 
 
 def register(cls: W) -> W:
@@ -42,10 +51,9 @@ def register(cls: W) -> W:
     if not _is_wrapper(cls):
         raise ValueError(f"register: a wrapper class without abstract methods is required, got {cls!r}")
     name = cls.__name__
-    other = _library.get(name) or _registered.get(name, cls)
-    if not is_redefinition(other, cls):
+    if not is_redefinition(other := _known.get(name, cls), cls):
         raise ValueError(f"register: the name {name!r} is taken by {other.__module__}.{other.__qualname__}")
-    _registered[name] = cls
+    _known[name] = cls
     return cls
 
 
@@ -67,7 +75,7 @@ def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for layer in reversed(layers(env)[:-1]):
         cls = type(layer)
-        if _known().get(cls.__name__) is not cls:
+        if _known.get(cls.__name__) is not cls:
             raise ValueError(
                 f"to_data: {cls.__name__} is not registered: call jaxenv.wrappers.register({cls.__name__}) where the "
                 "class is defined"
@@ -101,11 +109,7 @@ def from_data(env: Environment, data: Sequence[tuple[str, Mapping[str, Any]]]) -
 
 
 def wrap(env: Environment, cls: type[Wrapper], arguments: Any, owner: str) -> Wrapper:
-    """Calls the wrapper class ``cls(env, **arguments)``; errors about names start with ``owner``.
-
-    Raises:
-        ValueError: for an unknown argument, suggesting close ones, a missing one, or one that the wrapper refuses.
-    """
+    """Calls the wrapper class ``cls(env, **arguments)``; errors about names start with ``owner``."""
     name = cls.__name__
     if not isinstance(arguments, Mapping):
         raise ValueError(f"{owner}: the arguments of {name} must be a dict of names and values, got {arguments!r}")
@@ -121,14 +125,13 @@ def wrap(env: Environment, cls: type[Wrapper], arguments: Any, owner: str) -> Wr
 
 def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     """Finds the wrapper called ``name``, of this library or registered; errors start with ``owner``."""
-    known = _known()
     if not isinstance(name, str):
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
-    if name not in known:
-        hint = did_you_mean(name, known, otherwise=f"the wrappers are {', '.join(sorted(known))};")
+    if name not in _known:
+        hint = did_you_mean(name, _known, otherwise=f"the wrappers are {', '.join(sorted(_known))};")
         hint += " jaxenv.wrappers.register adds one of your own, once its module is imported (my_module:ID imports it)"
         raise ValueError(f"{owner}: no wrapper {name!r}, {meaning(name, r'^use jaxenv.wrappers.') or hint}")
-    return known[name]
+    return _known[name]
 
 
 def plain(name: str, value: Any) -> Any:
@@ -144,14 +147,31 @@ def plain(name: str, value: Any) -> Any:
     raise ValueError(f"{name} is not plain data: {value!r}")
 
 
-def _known() -> dict[str, type[Wrapper]]:
-    return {**_library, **_registered}
-
-
 def add_library(public: Mapping[str, Any]) -> None:
     """Adds the wrapper classes among the public names of ``jaxenv.wrappers``."""
-    _library.update({name: x for name, x in public.items() if _is_wrapper(x)})
+    _known.update({name: x for name, x in public.items() if _is_wrapper(x)})
 
 
 def _is_wrapper(x: Any) -> bool:
     return isinstance(x, type) and issubclass(x, Wrapper) and not inspect.isabstract(x)
+
+
+def preset(name: Literal["default", "control", "image"]) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the usual wrappers for a kind of environment, as names and arguments for ``make(wrappers=...)``.
+
+    ``"default"`` reports returns and lengths of episodes (`EpisodeStatistics`). ``"control"``, for continuous control,
+    also normalises observations and rewards by running statistics and clips both to [-10, 10], as is usual for PPO on
+    MuJoCo (Engstrom et al., 2020, arXiv:2005.12729). ``"image"``, for images and boards ``[H, W, C]``, also replaces
+    rewards by their sign and shows the last four frames in the channels, as for Atari (Mnih et al., 2015,
+    doi:10.1038/nature14236).
+
+    ``make(mode="eval")`` gives the variant for evaluation: statistics are frozen, and rewards come from the task.
+    Reported returns are the task's in either mode. The list is new, so wrappers may be added to it.
+
+    >>> import jaxenv
+    >>> env = jaxenv.make("Breakout-MinAtar", wrappers=preset("image"), mode="eval")
+    >>> env
+    <AutoReset<FrameStack<EpisodeStatistics<Breakout-MinAtar>>>>
+    """
+    check_choice("preset", "name", name, tuple(PRESETS))
+    return [(wrapper, dict(arguments)) for wrapper, arguments in PRESETS[name]]
