@@ -284,13 +284,14 @@ def _samples(episodes: Episode, rows: TimeStep) -> Any:
     returns, lengths = episodes.return_.value, episodes.length.astype(jnp.float32)
     starts: Any = ()
     means: Any = ()
+    totals: Any = Totals
     if not isinstance(episodes.discounted, tuple):
         total = episodes.discounted.total
         starts = _Samples(episodes.discounted.start, ended)
         means = _Samples(total / tree.expand(jnp.maximum(lengths, np.float32(1)), total.ndim), ended)
     valid = jax.tree.map(lambda count: tree.expand(ended, count.ndim) & (count > 0), episodes.entry_counts)
     of_ended = tree.expand(ended, returns.ndim)
-    return Totals(
+    return totals(
         rewards=_Samples(rows.reward, ~rows.is_first()),
         returns_terminated=_Samples(returns, terminated),
         returns_truncated=_Samples(returns, truncated),
