@@ -30,6 +30,15 @@ class Canvas:
     Values that are equal in all lanes and known while tracing are computed once, by NumPy. Numbers and colours of
     another shape raise a ``ValueError``.
 
+    Attributes:
+        lanes: the number of lanes B.
+        ground: red, green and blue from 0 to 1, rows from the top: float32 ``[B, H, W]`` each, or ``[1, H, W]`` while
+            all lanes are equal.
+        x: float32 ``[1, 1, W]``, after `zoom` ``[B, 1, W]``, the world coordinates of the centres of the pixels.
+        y: float32 ``[1, H, 1]``, after `zoom` ``[B, H, 1]``.
+        scale: pixels per unit of the world; after `zoom` float32 ``[B, 1, 1]``.
+        cells: kinds and painted cells of `tiles` on a known ground, which are looked up when the pixels are asked for.
+
     >>> from jaxenv.canvas import RED
     >>> canvas = Canvas.blank(4, 64).view((-1, 1), (-1, 1)).disc(jnp.arange(4.0) / 4, 0.0, 0.5, RED)
     >>> canvas.image().shape, canvas.image().dtype
@@ -37,12 +46,11 @@ class Canvas:
     """
 
     lanes: int = tree.static()
-    # Red, green and blue from 0 to 1, rows from the top: float32[B, H, W] each, [1, H, W] while all lanes are equal.
     ground: tuple[Any, Any, Any]
-    x: Any  # float32[1, 1, W], after `zoom` [B, 1, W], the world coordinates of the centres of the pixels
-    y: Any  # float32[1, H, 1], after `zoom` [B, H, 1]
-    scale: Any  # pixels per unit of the world; after `zoom` float32[B, 1, 1]
-    cells: tuple[Any, ...] = ()  # kinds and painted cells of `tiles` on a known ground, not yet looked up
+    x: Any
+    y: Any
+    scale: Any
+    cells: tuple[Any, ...] = ()
 
     # --- creation, view, image ---------------------------------------------------------------------------------------
 

@@ -52,7 +52,8 @@ class Evaluation:
 
         Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones. If there are any,
         raise ``max_steps`` or give the environment a time limit. Episodes that ended on an abnormal row count only as
-        ``abnormal``, as in `jaxenv.rollout.Metrics`.
+        ``abnormal``, as in `jaxenv.rollout.Metrics`. The episodes must be those of one call, not of several under
+        ``jax.vmap``.
 
         Args:
             key: typed key ``()`` of the bootstrap; without one there is no interval.

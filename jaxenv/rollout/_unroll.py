@@ -46,7 +46,8 @@ def unroll(
         key: a typed key (or ``Key[B]``) for the policy's random numbers; by default the lanes' own keys.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``; a lane's memory is reset to it
             wherever ``env.episode_starts(timestep)``.
-        memory: recurrent state to continue with, ``initial_memory`` by default.
+        memory: recurrent state to continue with, ``initial_memory`` by default, and only together with it. The policy
+            keeps its structure.
         fields: fields to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
             such as ``"observation.camera"``. Everything by default. In ``same_step`` mode ``"observation"`` needs
             ``"env_info.final_observation"`` too, the only place of an episode's last observation.

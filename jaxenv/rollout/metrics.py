@@ -32,19 +32,32 @@ class Totals:
     """The sums of a rollout: scalars, or ``[R]`` for a vector reward; with an axis ``[B]`` in a `MetricsState`.
 
     Each mean comes with its exact count, so that totals can be merged in any order.
+
+    Attributes:
+        rewards: moments of the rewards of all steps.
+        returns_terminated: moments of the returns of terminated episodes.
+        returns_truncated: moments of the returns of truncated episodes.
+        return_max: the largest return, the smallest float32 without an episode.
+        return_min: the smallest return, the largest float32 without an episode.
+        lengths_terminated: moments of the lengths of terminated episodes.
+        lengths_truncated: moments of the lengths of truncated episodes.
+        abnormal: the number of episodes that ended on an abnormal row; nothing else counts them.
+        discounted_starts: moments of the discounted returns of FIRST rows; ``()`` without gamma.
+        discounted_means: moments of the episodes' mean discounted returns; ``()`` without gamma.
+        entries: for each measured name of ``env_info`` the moments, or a tree of them.
     """
 
-    rewards: Moments  # of all steps
+    rewards: Moments
     returns_terminated: Moments
     returns_truncated: Moments
-    return_max: jax.Array  # the smallest float32 without an episode
-    return_min: jax.Array  # the largest float32 without an episode
+    return_max: jax.Array
+    return_min: jax.Array
     lengths_terminated: Moments
     lengths_truncated: Moments
-    abnormal: Count  # episodes that ended on an abnormal row; nothing else counts them
-    discounted_starts: Any  # moments of the discounted returns of FIRST rows; () without gamma
-    discounted_means: Any  # moments of the episodes' mean discounted returns; () without gamma
-    entries: dict[str, Any]  # for each measured name of env_info the moments, or a tree of them
+    abnormal: Count
+    discounted_starts: Any
+    discounted_means: Any
+    entries: dict[str, Any]
 
     def psum(self, axis_name: str) -> "Totals":
         """Returns the totals of all shards of a mesh axis, the same scalars on each."""
@@ -54,10 +67,15 @@ class Totals:
 
 @tree.struct
 class MetricsState:
-    """The state that `Metrics` carries through a loop, leaves ``[B, ...]``; no lane affects another."""
+    """The state that `Metrics` carries through a loop, leaves ``[B, ...]``; no lane affects another.
 
-    episode: Episode  # the unfinished episode of each lane
-    totals: Totals  # of each lane, over its steps and its finished episodes whose start was seen
+    Attributes:
+        episode: the unfinished episode of each lane.
+        totals: the totals of each lane, over its steps and its finished episodes whose start was seen.
+    """
+
+    episode: Episode
+    totals: Totals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -284,7 +302,7 @@ def _samples(episodes: Episode, rows: TimeStep) -> Any:
     returns, lengths = episodes.return_.value, episodes.length.astype(jnp.float32)
     starts: Any = ()
     means: Any = ()
-    totals: Any = Totals
+    totals: Any = Totals  # with samples in place of moments
     if not isinstance(episodes.discounted, tuple):
         total = episodes.discounted.total
         starts = _Samples(episodes.discounted.start, ended)

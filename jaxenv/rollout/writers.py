@@ -266,7 +266,7 @@ def _line(cells: Sequence[Any]) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Returns a number as a cell of a table."""
+    """Returns a number as a cell of a table; ``-`` for ``None``."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"

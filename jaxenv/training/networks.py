@@ -188,13 +188,13 @@ class MLP(nn.Module):
 # --- two networks with one input, as one -----------------------------------------------------------------------------
 
 
-def stacked(x: jax.Array, y: jax.Array) -> jax.Array:
+def stacked_weights(x: jax.Array, y: jax.Array) -> jax.Array:
     """Stacks weights of two `MLP` in the last axis but one, ``y`` filled up with zeros to the outputs of ``x``."""
     return jnp.stack([x, jnp.pad(y, [(0, 0)] * (y.ndim - 1) + [(0, x.shape[-1] - y.shape[-1])])], axis=-2)
 
 
-def outputs(both: Any, x: jax.Array, activation: Callable[..., Any]) -> list[jax.Array]:
-    """Returns the outputs of two `MLP` that read ``x``, ``[..., n]``, given their `stacked` weights, ``[..., m]`` each.
+def outputs_of_two(both: Any, x: jax.Array, activation: Callable[..., Any]) -> list[jax.Array]:
+    """Returns the outputs of two `MLP` that read ``x``, ``[..., n]``, given their `stacked_weights`, ``[..., m]`` each.
 
     On a GPU one product has the weights of both, so small networks have half of the launches. A CPU would lose more by
     the layout of such products.

@@ -332,7 +332,7 @@ class ActorCritic(nn.Module):
     see the memory's output next to its input, so that they can react to a row before the memory has learned to keep it.
     An LSTM takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard
     deviations, which do not depend on the observation. With a ``critic_reader`` only the critic reads the second of two
-    observations. An update has the weights `joined`.
+    observations. In an update both are one network, whose weights are `joined`; the state of Adam has their form.
     """
 
     num_outputs: int
@@ -358,7 +358,7 @@ class ActorCritic(nn.Module):
                 memory, remembered = model(memory, x, starts)
                 x = jnp.concatenate([x, remembered], axis=-1)
         if self.has_variable("params", "both"):
-            inputs, values = networks.outputs(self.get_variable("params", "both"), x, activation)
+            inputs, values = networks.outputs_of_two(self.get_variable("params", "both"), x, activation)
             values = values[..., 0]
         else:
             inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
@@ -374,7 +374,7 @@ class ActorCritic(nn.Module):
         if self.critic_reader is not None:
             return params
         others = dict(params["params"])
-        both = jax.tree.map(networks.stacked, others.pop("actor"), others.pop("critic"))
+        both = jax.tree.map(networks.stacked_weights, others.pop("actor"), others.pop("critic"))
         return {"params": {**others, "both": both}}
 
     def parted(self, params: Any, like: Any) -> Any:

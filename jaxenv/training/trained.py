@@ -117,7 +117,8 @@ class Trained:
 def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """Loads the policy of a folder that ``jaxenv train`` or `jaxenv.training.seeds.train` wrote.
 
-    The run may still be in progress: its newest checkpoint is read. The folder cannot cause an import of other code.
+    The run may still be in progress: its newest checkpoint is read, which must be of this version. The folder cannot
+    cause an import of other code.
 
     Args:
         folder: the folder.
