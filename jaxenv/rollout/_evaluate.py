@@ -52,7 +52,7 @@ class Evaluation:
 
         Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones. If there are any,
         raise ``max_steps`` or give the environment a time limit. Episodes that ended on an abnormal row count only as
-        ``abnormal``, as in `jaxenv.rollout.Metrics`. The episodes must be those of one call, not of several under
+        ``abnormal``, as in `jaxenv.rollout.Metrics`. All episodes must come from one call, not from several under
         ``jax.vmap``.
 
         Args:
