@@ -202,6 +202,10 @@ def test_contains_checks_shape_dtype_and_inclusive_bounds(value, fits):
     assert specs.contains({"x": BOX}, {"x": value}) is fits
 
 
+def test_contains_is_false_for_keys_that_jax_cannot_sort():
+    assert not specs.contains({"x": BOX}, {1: np.float32([0, 0]), "x": np.float32([0, 0])})
+
+
 @pytest.mark.parametrize(
     ("spec", "value", "message"),
     [

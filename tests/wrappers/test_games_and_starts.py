@@ -384,6 +384,12 @@ def test_summed_entries_add_up_and_others_are_the_last():
     assert row.env_info["num_env_frames"].tolist() == [3, 2]
 
 
+@pytest.mark.parametrize("merged", [lambda info: info | {}, lambda info: {} | info])
+def test_rewards_from_info_are_given_no_dict_whose_reads_go_unnoticed(merged):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        RewardFromInfo(ActionRepeat(Seats(num_envs=2), 3), lambda info: merged(info)["latest"].sum(1))
+
+
 def test_shaped_rewards_outside_a_repeat_are_those_of_all_its_steps():
     actions = np.random.default_rng(3).integers(0, 6, (200, 64, 2))
 
@@ -404,6 +410,7 @@ def test_shaped_rewards_outside_a_repeat_are_those_of_all_its_steps():
     [
         (lambda env: ShapedReward(env, 5, entry="latest"), "latest"),
         (lambda env: RewardFromInfo(env, lambda info: info["latest"].sum(1)), "latest"),
+        (lambda env: RewardFromInfo(env, lambda info: info["shaped"].sum(1) if "latest" in info else 0), "latest"),
         (lambda env: VectorReward(env, ("marked",)), "marked"),
         (lambda env: TerminalOnInfo(env, "late"), "late"),
     ],

@@ -1,8 +1,7 @@
 """Wrappers that compose rewards: from components, from infos, from potentials."""
 
-import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -115,17 +114,23 @@ def _check_weights(owner: str, weights: Any, components: int) -> None:
         raise ValueError(f"{owner}: weights must be {components}, one per component, got {shown}")
 
 
-class _Noting(collections.UserDict[str, Any]):
-    """A dict that notes which entries are read."""
+class _Noting(Mapping[str, Any]):
+    """A mapping that notes which entries are read; a dict has ways around ``__getitem__``."""
 
     def __init__(self, entries: Mapping[str, Any]):
-        super().__init__(entries)
+        self._entries = entries
         self.names: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
-        value = super().__getitem__(name)
+        value = self._entries[name]
         self.names.add(name)
         return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 class RewardFromInfo(RowRewardWrapper):
