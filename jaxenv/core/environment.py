@@ -17,8 +17,8 @@ from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import explains_keywords, missing_attribute
 from jaxenv.canvas import check_size
 from jaxenv.core import _compiled, _shapes
+from jaxenv.core._checks import declared
 from jaxenv.core._checks import given as _checks
-from jaxenv.core._checks import returned
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.facts import WithFacts
 from jaxenv.core.starts import Levels, Starts
@@ -35,7 +35,7 @@ class Environment(WithFacts, abc.ABC):
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        returned.check_overrides(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
+        declared.check_overrides(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
         super().__init_subclass__(**kwargs)
 
     # --- episodes: users call `reset` and `step`, layers implement `begin` and `proceed` -----------------------------

@@ -12,7 +12,7 @@ from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv.canvas import Canvas
 from jaxenv.core._checks import actions as _actions
-from jaxenv.core._checks import returned
+from jaxenv.core._checks import declared, returned
 from jaxenv.core._declared import check_number, map_declared
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts, ResetStrategy
@@ -40,7 +40,7 @@ class Task(Environment):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if isinstance(cls.Level, type) and cls.initial is not Task.initial:
-            returned.check_takes_level(cls, cls.initial)
+            declared.check_takes_level(cls, cls.initial)
 
     # --- methods that an author writes -------------------------------------------------------------------------------
 

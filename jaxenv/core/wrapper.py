@@ -10,7 +10,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core import _shapes
-from jaxenv.core._checks import returned
+from jaxenv.core._checks import declared
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Levels, Starts
@@ -55,13 +55,13 @@ class Wrapper(Environment):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        returned.check_wrapper_class(cls, Wrapper, get_args(Position))
+        declared.check_wrapper_class(cls, Wrapper, get_args(Position))
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuses arguments without an environment, as in ``wrappers=[FrameStack(num=4)]``."""
         # Copies and unpickling pass no arguments at all.
         if (kwargs and not args and "env" not in kwargs) or (args and is_concrete(args[0])):
-            returned.refuse_no_environment(cls, args, kwargs)
+            declared.refuse_no_environment(cls, args, kwargs)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

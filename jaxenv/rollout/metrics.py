@@ -231,7 +231,7 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
 
 
 def _combined(a: Totals, b: Any, combine: Callable[..., Moments]) -> Totals:
-    """Returns the totals of ``a`` and ``b``, which has in place of moments what ``combine`` adds to those of ``a``."""
+    """Merges totals. In place of moments ``b`` may have other values, which ``combine`` adds to moments of ``a``."""
     return dataclasses.replace(
         jax.tree.map(lambda x, y: combine(x, y) if _is_moments(x) else x, a, b, is_leaf=_is_moments),
         return_max=jnp.maximum(a.return_max, b.return_max),
@@ -280,8 +280,11 @@ def _without_totals(episode: Episode) -> MetricsState:
     first = jnp.zeros((1, *episode.length.shape), jnp.int32)
     row = TimeStep(first, jnp.zeros((1, *episode.return_.value.shape), jnp.float32), first, env_info={})
     samples = _samples(jax.tree.map(lambda x: x[None], episode), row)
-    of_samples = lambda x: _moments.from_batch(*x) if isinstance(x, _Samples) else x  # noqa: E731
-    return MetricsState(episode, jax.tree.map(of_samples, samples, is_leaf=lambda x: isinstance(x, _Samples)))
+
+    def moments_of(x: Any) -> Any:
+        return _moments.from_batch(*x) if isinstance(x, _Samples) else x
+
+    return MetricsState(episode, jax.tree.map(moments_of, samples, is_leaf=lambda x: isinstance(x, _Samples)))
 
 
 class _Samples(NamedTuple):
@@ -353,4 +356,4 @@ def _add_row(moments: Moments, samples: _Samples) -> Moments:
 
 
 def _add_rows(moments: Moments, samples: _Samples) -> Moments:
-    return _moments.merge(moments, _moments.from_batch(*samples))
+    return _moments.update(moments, *samples)

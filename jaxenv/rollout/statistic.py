@@ -61,11 +61,14 @@ def to_host(metrics: Any) -> Any:
     {'steps': 3, 'return_mean': [0.5, None]}
     """
     structure: Any
-    is_number = lambda x: x is None or isinstance(x, Count | Statistic)  # noqa: E731
-    leaves, structure = jax.tree.flatten(jax.device_get(metrics), is_leaf=is_number)
+    leaves, structure = jax.tree.flatten(jax.device_get(metrics), is_leaf=_is_number)
     plain = structure.unflatten([None if x is None else _plain(np.asarray(x).tolist()) for x in leaves])
     # Flattening sorts the names of a dict.
     return {name: plain[name] for name in metrics} if isinstance(metrics, dict) else plain
+
+
+def _is_number(node: Any) -> bool:
+    return node is None or isinstance(node, Count | Statistic)
 
 
 def _plain(value: Any) -> Any:

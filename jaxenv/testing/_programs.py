@@ -223,15 +223,24 @@ def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[
 
     integers = [d.path for d in declared_leaves(env) if not d.per_lane and d.dtype is not None and d.dtype.kind == "i"]
     env = map_declared(spread, env)
-    odd = np.arange(LANES, dtype=np.int32) % 2
     for path in integers if varied else ():
-        more = lambda d, path=path: d.value + tree.expand(odd, d.value.ndim) if d.path == path else d.value  # noqa: E731
-        changed = map_declared(more, env)
-        with contextlib.suppress(ValueError):  # a class refuses it
-            for layer in layers(changed):
-                layer.check()
-            env = changed
+        env = _with_varied_integer(env, path)
     return env, names
+
+
+def _with_varied_integer(env: E, path: str) -> E:
+    """Adds one to an integer in every other lane, unless a class refuses that."""
+
+    def add(d: Declared) -> Any:
+        return d.value + tree.expand(np.arange(LANES, dtype=np.int32) % 2, d.value.ndim) if d.path == path else d.value
+
+    changed = map_declared(add, env)
+    try:
+        for layer in layers(changed):
+            layer.check()
+    except ValueError:
+        return env
+    return changed
 
 
 def carries(env: Environment) -> bool:

@@ -193,22 +193,12 @@ def stacked_weights(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.stack([x, jnp.pad(y, [(0, 0)] * (y.ndim - 1) + [(0, x.shape[-1] - y.shape[-1])])], axis=-2)
 
 
-def outputs_of_two(both: Any, x: jax.Array, activation: Callable[..., Any]) -> list[jax.Array]:
+def outputs_of_two(both: Any, x: jax.Array, activation: Callable[..., Any]) -> tuple[jax.Array, jax.Array]:
     """Returns the outputs of two `MLP` that read ``x``, ``[..., n]``, given their `stacked_weights`, ``[..., m]`` each.
 
-    On a GPU one product has the weights of both, so small networks have half of the launches. A CPU would lose more by
-    the layout of such products.
+    One product has the weights of both, so small networks have half of the launches of two calls.
     """
-    layers = [both[f"Dense_{i}"] for i in range(len(both))]
-    if jax.default_backend() == "gpu":
-        x = _outputs(layers, x, activation)
-        return [x[..., 0, :], x[..., 1, :]]
-    first, second = jax.tree.map(lambda w: w[..., :1, :], layers), jax.tree.map(lambda w: w[..., 1:, :], layers)
-    return [_outputs(alone, x, activation)[..., 0, :] for alone in (first, second)]
-
-
-def _outputs(layers: list[Any], x: jax.Array, activation: Callable[..., Any]) -> jax.Array:
-    for i, layer in enumerate(layers):
-        product = "...ki,ikm->...km" if i else "...i,ikm->...km"
+    for i in range(len(both)):
+        layer, product = both[f"Dense_{i}"], "...ki,ikm->...km" if i else "...i,ikm->...km"
         x = jnp.einsum(product, activation(x) if i else x, layer["kernel"]) + layer["bias"]
-    return x
+    return x[..., 0, :], x[..., 1, :]

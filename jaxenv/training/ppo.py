@@ -223,6 +223,8 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
     # === 3. Optimise: several epochs of minibatches ===================================================================
 
     def loss(params: Any, settings: Config, batch: "_Batch") -> tuple[jax.Array, jax.Array]:
+        if jax.default_backend() != "gpu":  # where the layout of joint products costs more than launches
+            params = network.parted(params)
         if config.recurrent:
             rows = jax.tree.map(lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, memory=()))
             batch = dataclasses.replace(rows, memory=batch.memory)
@@ -274,8 +276,9 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
         keys = jax.random.split(shuffle_key, config.num_epochs)
         fitted = network.joined(learner.params), learner.optimizer
         (params, state), losses = jax.lax.scan(epoch, fitted, keys)
-        params = network.parted(params, learner.params)
-        return dataclasses.replace(learner, params=params, optimizer=state), Losses(*losses.mean(axis=(0, 1)))
+        return dataclasses.replace(learner, params=network.parted(params), optimizer=state), Losses(
+            *losses.mean(axis=(0, 1))
+        )
 
     return Stages(init, collect, advantages, optimise)
 
@@ -377,15 +380,15 @@ class ActorCritic(nn.Module):
         both = jax.tree.map(networks.stacked_weights, others.pop("actor"), others.pop("critic"))
         return {"params": {**others, "both": both}}
 
-    def parted(self, params: Any, like: Any) -> Any:
-        """Inverts `joined`; ``like`` are params of the result's shapes."""
+    def parted(self, params: Any) -> Any:
+        """Inverts `joined`."""
         if self.critic_reader is not None:
             return params
         others = dict(params["params"])
-        both, named = others.pop("both"), like["params"]
-        for i, name in enumerate(("actor", "critic")):
-            others[name] = jax.tree.map(lambda x, y: x[..., i, : y.shape[-1]], both, named[name])  # noqa: B023
-        return {"params": others}
+        both, last = others.pop("both"), f"Dense_{len(self.hidden)}"
+        actor, critic = jax.tree.map(lambda x: x[..., 0, :], both), jax.tree.map(lambda x: x[..., 1, :], both)
+        critic[last] = jax.tree.map(lambda x: x[..., :1], critic[last])
+        return {"params": {**others, "actor": actor, "critic": critic}}
 
     @nn.nowrap  # else Flax refuses a module that is made here
     def start(self, num_envs: int) -> Any:

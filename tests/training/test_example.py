@@ -73,7 +73,7 @@ def test_the_example_makes_the_update_of_ppo_from_the_same_rows(example):
     network = ppo.model(config, env)[1]
     _, tree_of = ravel_pytree(network.joined(params))
     for given_moment, moment in zip((adam.mu, adam.nu), moments, strict=True):
-        of_networks = network.parted(tree_of(moment), params)
+        of_networks = network.parted(tree_of(moment))
         for name in given:
             expected_moment = layers(of_networks, name)
             for x, expected_x in zip(

@@ -70,7 +70,7 @@ def test_a_pole_is_balanced_five_times_longer_than_by_chance():
 # --- actor and critic as one network ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+@pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -79,7 +79,7 @@ def test_a_pole_is_balanced_five_times_longer_than_by_chance():
         {"env_id": "CartPole-v1", "hidden": (5, 4, 3), "recurrent": 4},
     ],
 )
-def test_actor_and_critic_as_one_network_have_the_outputs_and_gradients_of_two(settings, backend, monkeypatch):
+def test_actor_and_critic_as_one_network_have_the_outputs_and_gradients_of_two(settings, joint):
     config = ppo.Config(num_envs=4, num_minibatches=1, num_steps=4, total_steps=16, num_evaluations=1, **settings)
     env = config.make_env(4)
     _, network, read, _ = ppo.model(config, env)
@@ -91,11 +91,30 @@ def test_actor_and_critic_as_one_network_have_the_outputs_and_gradients_of_two(s
         inputs, values, _ = network.apply(params, *row)
         return (jnp.cos(jnp.arange(inputs.size)) * inputs.ravel()).sum() + (values * values).sum()
 
-    chex.assert_trees_all_equal(network.parted(network.joined(params), params), params)
+    def weighted_of_both(both):
+        return weighted(both if joint else network.parted(both))
+
+    chex.assert_trees_all_equal(network.parted(network.joined(params)), params)
     expected = jax.value_and_grad(weighted)(params)
+    value, gradient = jax.value_and_grad(weighted_of_both)(network.joined(params))
+    chex.assert_trees_all_close((value, network.parted(gradient)), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_only_on_a_gpu_does_an_update_multiply_by_the_weights_of_both_networks(backend, monkeypatch):
+    config = ppo.Config(num_envs=4, num_steps=4, num_minibatches=1, total_steps=16, num_evaluations=1, hidden=(5, 4))
+    env = config.make_env(4)
+    stages = ppo.make_stages(config, env, DeviceLanes(config, None))
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    value, gradient = jax.value_and_grad(weighted)(network.joined(params))
-    chex.assert_trees_all_close((value, network.parted(gradient, params)), expected, rtol=1e-4, atol=1e-4)
+
+    def update(key):
+        learner = stages.init(key, config.arrays())
+        learner, rows, last = stages.collect(learner, env)
+        return stages.optimise(config, learner, stages.advantages(config, (), learner, rows, last)[0])
+
+    products = [e for e in equations(jax.make_jaxpr(update)(jax.random.key(0))) if e.primitive.name == "dot_general"]
+    together = [e for e in products if e.params["dimension_numbers"][1] != ((), ())]
+    assert bool(together) == (backend == "gpu")
 
 
 # --- losses and masks ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Sprites of Seaquest: functions that paint one cell, as those of `_sprites`."""
+"""Sprites of Seaquest. Each is a function that paints one cell, as in `_sprites`."""
 
 from functools import partial
 

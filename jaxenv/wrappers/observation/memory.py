@@ -1,6 +1,7 @@
 """Wrappers that show what was before."""
 
 import dataclasses
+import functools
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -73,8 +74,8 @@ class FrameStack(LaneWrapper):
         return specs.map_marked(self._marks(spec), lambda s: repeated(s, self.num, self.axis, zeros), spec)
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        observation, zeros = timestep.observation, self.padding == "zero"
-        fill = lambda x: filled(x, self.num, self.axis, zeros)  # noqa: E731
+        observation = timestep.observation
+        fill = functools.partial(filled, num=self.num, axis=self.axis, zeros=self.padding == "zero")
         return specs.map_marked(self._marks(observation), fill, observation, otherwise=lambda _: ())
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
