@@ -138,9 +138,11 @@ class Walk:
         position = state.position + moves[action] + 0.05 * jax.random.normal(key_step, (2,))
         if self.fault == "lanes_leak":
             position = _callback(lambda x: x + 0.01 * np.mean(x, dtype=np.float32), position, "broadcast_all")
-        if self.fault == "host_draws":
+        if self.fault == "host_draws":  # too small to end an episode, after which two runs may show the same start
             position = _callback(
-                lambda x: x + np.random.default_rng().uniform(size=2).astype(np.float32), position, "sequential"
+                lambda x: x + np.random.default_rng().uniform(high=0.1, size=2).astype(np.float32),
+                position,
+                "sequential",
             )
         if self.fault == "eager_differs" and not isinstance(position, jax.core.Tracer):
             position += 0.1
