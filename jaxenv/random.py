@@ -112,6 +112,8 @@ def check_typed(key: Any, name: str) -> None:
     """Raises a ``ValueError`` unless ``key`` is a typed key or a batch of them."""
     if not is_key(key):
         hint = ", stack keys with jax.numpy.stack" if isinstance(key, list | tuple) else ""
+        if getattr(key, "dtype", None) == np.uint32 and np.shape(key)[-1:] == (2,):
+            hint = ": jax.random.wrap_key_data converts the result of jax.random.PRNGKey"
         raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {described(key)}{hint}")
 
 

@@ -81,6 +81,7 @@ class Environment(WithFacts, abc.ABC):
         """
 
     @final
+    @explains_keywords
     def step(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         """Advances every lane by one step.
 

@@ -221,7 +221,10 @@ def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
     if isinstance(modules, str) or not isinstance(modules, Sequence) or not all(isinstance(x, str) for x in modules):
         raise ValueError(f"{owner}: modules must be a sequence of names of modules, got {modules!r}")
     for name in modules:
-        import_module(name)
+        try:
+            import_module(name)
+        except ValueError:
+            raise ValueError(f"{owner}: modules: no module {name!r} on Python's path") from None
     module, colon, _ = id.rpartition(":")
     if colon and suite_of(id) is None and module not in sys.modules:
         hint = f"import it first, or pass modules=[{module!r}] (--module {module}) if you trust it"
@@ -250,7 +253,7 @@ def spec(id: str) -> EnvSpec:
         every = "`jaxenv list` and jaxenv.ids() list all ids"
         every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
         if "/" in name:
-            every = "no id has a slash; `jaxenv watch`, `jaxenv eval` and `jaxenv render` take the folder of a run"
+            every = "no id has a slash, and the commands that take the folder of a run find no such folder"
         hint = did_you_mean(name, reversed(ids()))
         theirs = [id for id in closest(name, ids_of_suites()) if stem(id) == stem(name)]
         if theirs and stem(name) not in map(stem, ids()):

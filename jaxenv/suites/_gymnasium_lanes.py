@@ -22,6 +22,7 @@ from jaxenv.tree import Tree
 
 gymnasium = import_library("gymnasium", install_command("gymnasium"))
 spaces = gymnasium.spaces
+_async_worker = importlib.import_module("gymnasium.vector.async_vector_env")._async_worker
 
 # Seconds in which a process must import the script and make its environment. On a busy machine it takes long.
 _LONGEST_START = 600.0
@@ -182,7 +183,7 @@ class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
 
     def __init__(self, makers: Sequence[Any], context: str, timeout: float):
         self.timeout, self._started, self._process = _LONGEST_START, False, os.getpid()
-        super().__init__(makers, copy=False, context=context)
+        super().__init__(makers, copy=False, context=context, worker=_work)
         self.timeout, self._started = timeout, True
 
     def reason(self, error: Exception) -> str | None:
@@ -229,6 +230,17 @@ class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
         error = HostEnvironmentError(f"lane {lane}: {kind.__name__}: {value}")
         error.add_note(trace)
         raise error
+
+
+def _work(*arguments: Any) -> None:
+    """Serves a lane, as Gymnasium's worker does, until the process that started it asks or is gone."""
+    try:
+        _async_worker(*arguments)
+    finally:
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            error_queue = arguments[-2]
+            error_queue.cancel_join_thread()  # nobody reads it, and a full pipe would keep this process
 
 
 def _named(lanes: list[int]) -> str:

@@ -134,7 +134,16 @@ def test_the_traceback_of_an_error_in_a_task_has_one_frame_of_the_library_per_le
         (jax.jit(advance) if compiled else advance)(state)
     frames = [str(entry.path) for entry in error.traceback if str(entry.path).startswith(jaxenv.__path__[0])]
     assert error.traceback[-1].name == "transition"
-    assert len(frames) <= len(layers(env)) + 4, frames  # step, and three that compile
+    assert len(frames) <= len(layers(env)) + 5, frames  # two of step, and three that compile
+
+
+def test_a_call_of_step_in_the_form_of_gymnax_is_explained():
+    env = jaxenv.make("CartPole-v1", 3)
+    key = jax.random.key(0)
+    state, _ = env.reset(key)
+    for arguments in [(key, state, np.zeros(3, np.int32)), (key, state, np.zeros(3, np.int32), env.params)]:
+        with pytest.raises(TypeError, match=rf"^step takes state, action, got {len(arguments)} arguments: a state has"):
+            env.step(*arguments)
 
 
 def test_transition_info_is_zero_on_first_rows_and_state_info_is_not():
@@ -201,7 +210,7 @@ def test_two_typed_keys_are_a_batch_and_a_raw_key_is_refused():
     env = jaxenv.make("CartPole-v1", num_envs=2)
     _, timestep = env.reset(jax.random.split(jax.random.key(0), 2))
     assert timestep.env_id.tolist() == [0, 1]
-    with pytest.raises(ValueError, match=r"typed key from jax.random.key\(seed\), got uint32\[2\]"):
+    with pytest.raises(ValueError, match=r"typed key from jax.random.key\(seed\), got uint32\[2\]: .*wrap_key_data"):
         env.reset(jax.random.PRNGKey(0))
 
 

@@ -397,6 +397,29 @@ def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_pat
         os.kill(worker, 0)
 
 
+def test_the_workers_of_a_process_that_was_killed_end_although_nobody_reads_their_errors(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import multiprocessing, os
+        import jax, jaxenv
+
+        if __name__ == "__main__":
+            env = jaxenv.make("gymnasium:CartPole-v1", num_envs=2)
+            env.reset(jax.random.key(0))
+            errors = env.unwrapped.engine._env.error_queue._writer.fileno()
+            os.set_blocking(errors, False)
+            os.write(errors, bytes(2**20))  # as much as fits
+            os.set_blocking(errors, True)
+            print(*[worker.pid for worker in multiprocessing.active_children()], flush=True)
+            os._exit(0)
+        """)
+    )
+    # The workers hold the pipe of its output, so this waits for them.
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    assert len(done.stdout.split()) == 2, done.stderr
+
+
 CLOSED = """
 import gc, signal, tempfile
 folder = tempfile.TemporaryDirectory()  # has a finalizer before multiprocessing does

@@ -19,6 +19,7 @@ from jaxenv.tree._typed_keys import is_key
 W = TypeVar("W", bound=type[Wrapper])
 
 _known: dict[str, type[Wrapper]] = {}  # the wrappers of this library, then registered ones
+_bases = {"Wrapper"}  # the names of classes to subclass
 
 PRESETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "default": [("EpisodeStatistics", {})],
@@ -127,10 +128,14 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     """Finds the wrapper called ``name``, of this library or registered; errors start with ``owner``."""
     if not isinstance(name, str):
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
+    if name in _bases:
+        raise ValueError(f"{owner}: {name} is a base to subclass, pass the class that you derive from it")
     if name not in _known:
-        hint = did_you_mean(name, _known, otherwise=f"the wrappers are {', '.join(sorted(_known))};")
-        hint += " jaxenv.wrappers.register adds one of your own, once its module is imported (my_module:ID imports it)"
-        raise ValueError(f"{owner}: no wrapper {name!r}, {meaning(name, r'^use jaxenv.wrappers.') or hint}")
+        hint = meaning(name, r"^use jaxenv.wrappers.") or did_you_mean(name, _known, "jaxenv.wrappers has the names;")
+        if hint.endswith((";", "?")):
+            hint += " a wrapper of your own is passed as its class, or by name once it is registered (in a command, "
+            hint += "my_module:ID imports its module)"
+        raise ValueError(f"{owner}: no wrapper {name!r}, {hint}")
     return _known[name]
 
 
@@ -149,7 +154,12 @@ def plain(name: str, value: Any) -> Any:
 
 def add_library(public: Mapping[str, Any]) -> None:
     """Adds the wrapper classes among the public names of ``jaxenv.wrappers``."""
-    _known.update({name: x for name, x in public.items() if _is_wrapper(x)})
+    for name, x in public.items():
+        if isinstance(x, type) and issubclass(x, Wrapper):
+            if x.__module__.startswith("jaxenv.core."):
+                _bases.add(name)
+            else:
+                _known[name] = x
 
 
 def _is_wrapper(x: Any) -> bool:
