@@ -48,7 +48,7 @@ def act(action_spec: Any, weights: jax.Array, observation: Any, uniform: Callabl
     # Within the open interval, so that the noise is finite.
     words = jnp.maximum(uniform(weights.shape[1]), np.float32(2**-25))
     pairs = zip(leaves, *(jnp.split(x, splits, axis=1) for x in (flat(observation) @ weights, words)), strict=True)
-    return structure.unflatten([_action(*pair) for pair in pairs])
+    return jax.tree.unflatten(structure, [_action(*pair) for pair in pairs])
 
 
 def _floats(x: jax.Array) -> jax.Array:

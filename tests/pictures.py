@@ -26,6 +26,11 @@ def picture(task, state, lanes, size=96):
     return np.asarray(draw(state))
 
 
+def pixels(canvas):
+    """Red, green and blue from 0 to 1: float32 ``[B, H, W, 3]``."""
+    return np.broadcast_to(np.stack(canvas.planes, axis=-1), (canvas.lanes, *canvas.size, 3))
+
+
 def shows(image, colour):
     """Whether pixels have a colour, bool ``[..., H, W]``."""
     return np.abs(image.astype(np.float32) - 255 * np.asarray(colour)).max(axis=-1) < 3

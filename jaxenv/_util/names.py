@@ -101,15 +101,14 @@ def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) 
 def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a method, so that a keyword that it does not take is explained by `unknown_keyword`."""
     _, *known = inspect.signature(function).parameters
-    name = function.__name__
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if unknown := kwargs.keys() - known:
-            raise TypeError(unknown_keyword(name, min(unknown), {"arguments": known}))
+            raise TypeError(unknown_keyword(function.__name__, min(unknown), {"arguments": known}))
         if len(args) > 1 + len(known):  # as of gymnax: step(key, state, action, params)
             hint = "a state has its own random numbers, and the environment has the params"
-            raise TypeError(f"{name} takes {', '.join(known)}, got {len(args) - 1} arguments: {hint}")
+            raise TypeError(f"{function.__name__} takes {', '.join(known)}, got {len(args) - 1} arguments: {hint}")
         return function(*args, **kwargs)
 
     return call

@@ -79,7 +79,7 @@ class Programs:
 
         def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
             with owning(own()):
-                return function(structure.unflatten(leaves), *args, **kwargs)
+                return function(jax.tree.unflatten(structure, leaves), *args, **kwargs)
 
         on_leaves.__name__ = on_leaves.__qualname__ = getattr(function, "__name__", "on_leaves")
         return jax.jit(on_leaves, **options)
@@ -162,7 +162,7 @@ def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
     leaves: list[Any]
     structure: Any
     leaves, structure = jax.tree.flatten(env)
-    return jax.eval_shape(lambda leaves, *args: function(structure.unflatten(leaves), *args), leaves, *args)
+    return jax.eval_shape(lambda leaves, *args: function(jax.tree.unflatten(structure, leaves), *args), leaves, *args)
 
 
 def can_be_made_again(structure: Any) -> bool:

@@ -286,7 +286,7 @@ def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[An
 
     def elementwise(*arrays: Any) -> Any:
         rest = iter(arrays)
-        return function(*structure.unflatten([next(rest) if c is None else c[1] for c in constants]))
+        return function(*jax.tree.unflatten(structure, [next(rest) if c is None else c[1] for c in constants]))
 
     return elementwise
 

@@ -77,11 +77,6 @@ class Canvas:
             planes = tuple(p * (1 - opacity) + c for p, c in zip(planes, light, strict=True))
         return planes
 
-    @property
-    def pixels(self) -> jax.Array:
-        """Red, green and blue from 0 to 1: float32 ``[B, H, W, 3]``."""
-        return jnp.broadcast_to(jnp.stack(self.planes, axis=-1), (self.lanes, *self.size, 3))
-
     def fill(self, colour: Colour) -> "Canvas":
         """Paints the whole picture."""
         channels = _channels(colour)

@@ -53,7 +53,7 @@ def self_compiling(function: F, check: Callable | None = None) -> F:
 def _known_leaves(env: Any) -> list[Any] | None:
     """Returns the leaves of an environment, which never change; ``None`` unless all are arrays with known values."""
     if (leaves := env.__dict__.get("_leaves")) is None:
-        if not all(map(is_known_array, leaves := tree.flatten(env)[0])):
+        if not all(map(is_known_array, leaves := jax.tree.flatten(env)[0])):
             return None
         object.__setattr__(env, "_leaves", leaves)
     return leaves
@@ -118,7 +118,7 @@ def _check_action(env: Any, state: Tree, action: Tree) -> None:
         object.__setattr__(env, "_action_bounds", bounds := _actions.discrete_bounds(env.action_spec()))
     if not _actions.are_legal(bounds, action):
         anything = specs.zeros(env.action_spec(), env.clock(state).env_id.shape)
-        _, timestep = programs_of(env).jitted(_proceed)(tree.flatten(env)[0], state, anything)
+        _, timestep = programs_of(env).jitted(_proceed)(jax.tree.flatten(env)[0], state, anything)
         _actions.check_values(bounds, action, ~np.asarray(timestep.is_first()), env)
 
 

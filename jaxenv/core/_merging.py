@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import tree
 from jaxenv._util.programs import programs_of
 from jaxenv.core._declared import Declared, declared_leaves, map_declared
 from jaxenv.core.environment import Environment
@@ -28,7 +27,7 @@ def merging_batches(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(env: Environment, *values: Any) -> tuple[Any, TimeStep]:
         programs = programs_of(env)
         merging = programs.result((call, "batches"), lambda: merging_leaves(function, programs.structure))
-        return merging(tree.flatten(env)[0], *values)
+        return merging(jax.tree.flatten(env)[0], *values)
 
     return call
 
@@ -42,14 +41,14 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[...
     """
 
     def unmerged(leaves: list[jax.Array], *values: Any) -> tuple[Any, ...]:
-        return function(structure.unflatten(leaves), *values)
+        return function(jax.tree.unflatten(structure, leaves), *values)
 
     on_leaves = jax.custom_batching.custom_vmap(jax.jit(unmerged))
 
     @on_leaves.def_vmap
     def merge(size: int, batched: Any, leaves: Any, *values: Any) -> Any:
         lanes = values[0].shape[-1]
-        env, batched_env = structure.unflatten(leaves), structure.unflatten(batched[0])
+        env, batched_env = jax.tree.unflatten(structure, leaves), jax.tree.unflatten(structure, batched[0])
         flags = declared_leaves(batched_env)
         is_batched = {flag.path: flag.value for flag in flags}
         if any(flag.value and flag.in_lanes is False for flag in flags):  # weights per batch fit no merged batch
@@ -69,7 +68,7 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[...
             return jnp.repeat(d.value, lanes, axis=0) if one_per_batch else merged(d.value, batched)
 
         values = jax.tree.map(merged, values, tuple(batched[1:]))
-        out = on_leaves(tree.flatten(map_declared(merged_leaf, env))[0], *values)
+        out = on_leaves(jax.tree.flatten(map_declared(merged_leaf, env))[0], *values)
         out = jax.tree.map(lambda x: x.reshape(size, lanes, *x.shape[1:]), out)
         return out, jax.tree.map(lambda _: True, out)
 
@@ -86,7 +85,7 @@ def for_one_lane(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(env: Environment, *values: Any) -> Any:
         programs = programs_of(env)
         one_lane = programs.result((call, "lanes"), lambda: _one_lane(function, programs.structure))
-        return one_lane(tree.flatten(env)[0], *values)
+        return one_lane(jax.tree.flatten(env)[0], *values)
 
     return call
 
@@ -95,7 +94,7 @@ def _one_lane(function: Callable[..., Any], structure: Any) -> Callable[..., Any
     batch = merging_leaves(function, structure)
 
     def on_leaves(leaves: Any, *values: Any) -> Any:
-        return function(structure.unflatten(leaves), *values)
+        return function(jax.tree.unflatten(structure, leaves), *values)
 
     def alone(function: Any, leaves: Any, *values: Any) -> Any:
         return jax.tree.map(lambda x: x[0], function(leaves, *jax.tree.map(lambda x: x[None], values)))

@@ -57,11 +57,11 @@ def start_episodes(
     if isinstance(strategy, str):
         fresh = strategies[strategy](*arguments)
     else:
-        leaves, structure = tree.flatten(arguments[0])
+        leaves, structure = jax.tree.flatten(arguments[0])
 
         # A function of this call: JAX keeps its traces, and with them the environment, as long as it lives.
         def chosen(name: str) -> Callable[..., Any]:
-            return lambda leaves, *rest: strategies[name](structure.unflatten(leaves), *rest)
+            return lambda leaves, *rest: strategies[name](jax.tree.unflatten(structure, leaves), *rest)
 
         per_platform = {platform: chosen(name) for platform, name in strategy.items()}
         fresh = jax.lax.platform_dependent(leaves, *arguments[1:], **per_platform)
@@ -100,9 +100,9 @@ def _select(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) 
 
 def _cond(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
     def select(leaves: list[jax.Array], *rest: Any) -> tuple[Tree, TimeStep]:
-        return _select(structure.unflatten(leaves), *rest)
+        return _select(jax.tree.unflatten(structure, leaves), *rest)
 
-    leaves, structure = tree.flatten(env)
+    leaves, structure = jax.tree.flatten(env)
     return jax.lax.cond(jnp.any(mask), select, lambda leaves, mask, *current: current, leaves, mask, state, timestep)
 
 

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
 from jaxenv._util.programs import programs_of
 from jaxenv.core.starts import Starts
 from jaxenv.tree import Tree
@@ -28,7 +27,7 @@ def shapes_of(what: Literal["rows", "levels"], env: Any, num_lanes: int) -> Tree
     The result is cached for environments of one structure and equal shapes of their leaves. An error of an author
     passes through these functions, so they are few.
     """
-    leaves = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in tree.flatten(env)[0])
+    leaves = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.flatten(env)[0])
     programs = programs_of(env)
 
     def of_leaves(leaves: Any, starts: Starts) -> Tree:

@@ -125,7 +125,7 @@ def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
     def of_node(node: Any) -> Any:
         if isinstance(node, Environment):
             per_lane = [d.per_lane for d in declared_leaves(node)]
-            leaves, structure = tree.flatten(node)
+            leaves, structure = jax.tree.flatten(node)
             assert len(per_lane) == len(leaves), "every leaf of an environment is declared"
             return jax.tree.unflatten(structure, [P(axis_name) if x else P() for x in per_lane])
         spec = P() if tree.is_shared(node) and not isinstance(node, tree.Grouped) else P(axis_name)

@@ -24,7 +24,7 @@ def index_of(state: Any, config: Any) -> dict[str, Any]:
     check_arrays("save", "state", state)
     leaves = [
         [*_describe(key_path, x), str(jax.random.key_impl(x)) if is_key(x) else ""]
-        for key_path, x in tree.flatten_with_path(state)[0]
+        for key_path, x in jax.tree.flatten_with_path(state)[0]
     ]
     try:
         json.dumps(config)
@@ -44,7 +44,7 @@ def checked(index: Any) -> dict[str, Any]:
 
 def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, partial: bool) -> list[tuple[int, Leaf]]:
     """Returns the leaves of the index that ``like`` asks for, each with its number in the checkpoint."""
-    targets = tree.flatten_with_path(like)[0]
+    targets = jax.tree.flatten_with_path(like)[0]
     expected = [_describe(key_path, x) for key_path, x in targets]
     numbered = list(enumerate(index["leaves"]))
     if partial:

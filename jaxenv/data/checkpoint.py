@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
 from jaxenv._util import files
 from jaxenv._util.checks import check_arrays, check_bool, check_path
 from jaxenv.data import _index, checkpointer
@@ -63,7 +62,7 @@ def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> Non
         with files.replacing(path) as temporary, temporary.open("wb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 _write(archive, _INDEX, np.frombuffer(text.encode(), np.uint8))
-                for number, x in enumerate(tree.flatten(state)[0]):
+                for number, x in enumerate(jax.tree.flatten(state)[0]):
                     _write(archive, f"{number}", _as_numpy(x))
             file.flush()
             os.fsync(file.fileno())
@@ -101,10 +100,10 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
     if path.is_dir():
         restored, index = checkpointer.read(path, like, partial)
     else:
-        targets, structure = tree.flatten(like)
+        targets, structure = jax.tree.flatten(like)
         with _opened("restore", path) as (archive, index):
             found = zip(_index.leaves_for(path, index, like, partial), targets, strict=True)
-            restored = structure.unflatten([_read(path, archive, *numbered, x) for numbered, x in found])
+            restored = jax.tree.unflatten(structure, [_read(path, archive, *numbered, x) for numbered, x in found])
     if not partial and (origin := _index.origin(index)):
         warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=2)
     return restored

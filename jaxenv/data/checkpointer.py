@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from jaxenv import tree
 from jaxenv._util import files, source
 from jaxenv._util.checks import check_folder, check_integer
 from jaxenv._util.library import outside_traces
@@ -96,7 +95,7 @@ class Checkpointer(contextlib.AbstractContextManager["Checkpointer"]):
         last = self._manager.latest_step()
         if last is not None and step <= last:
             raise ValueError(f"save: step must be above {last}, the last checkpoint, got {step}")
-        arrays = {str(i): _stored(x) for i, x in enumerate(tree.flatten(state)[0]) if x.size}
+        arrays = {str(i): _stored(x) for i, x in enumerate(jax.tree.flatten(state)[0]) if x.size}
         index["parts"] = _parts(arrays)
         items = {_INDEX: self._ocp.args.JsonSave({"index": index, "crc32": _index_checksum(index)})}
         if arrays:
@@ -211,7 +210,7 @@ def _read(step: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]
         return _region_reader(opened.result(), index["parts"][number])
 
     numbered = _index.leaves_for(step, index, like, partial)
-    targets, structure = tree.flatten(like)
+    targets, structure = jax.tree.flatten(like)
     leaves = []
     for (number, (name, _, _, key_impl)), x in zip(numbered, targets, strict=True):
         stored = jax.eval_shape(jax.random.key_data, x) if is_key(x) else x
@@ -222,7 +221,7 @@ def _read(step: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]
         except (OSError, ValueError) as fault:
             reason = str(fault).partition(" [tensorstore_spec=")[0]
             raise ValueError(f"restore: {step} is damaged: leaf {name or 'one array'} {reason}") from None
-    return structure.unflatten(leaves), index
+    return jax.tree.unflatten(structure, leaves), index
 
 
 def _leaf(reader: Callable[[Any], np.ndarray], stored: Any, key_impl: str, like: Any) -> Any:

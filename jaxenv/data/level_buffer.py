@@ -101,7 +101,7 @@ class LevelBuffer:
         ``notes``, leaves ``[K, ...]``, are numbers to store with each level, of which the greatest counts, such as the
         highest return so far. Levels are compared without their notes.
         """
-        named = tree.flatten_with_path({"levels": levels, "notes": notes})[0]
+        named = jax.tree.flatten_with_path({"levels": levels, "notes": notes})[0]
         leaves = [(tree.path_name(path), leaf) for path, leaf in named]
         for path, leaf in leaves:
             check_array("LevelBuffer.init", path, leaf)

@@ -42,7 +42,7 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
     check_arrays(owner, "last", last)
     if timestep is None:
         raise ValueError(f"{owner}: timestep must be a TimeStep or a tree of arrays, got None")
-    last_leaves = dict(tree.flatten_with_path(last)[0])
+    last_leaves = dict(jax.tree.flatten_with_path(last)[0])
 
     def join(path: Any, x: Any) -> Any:
         end = last_leaves.get(path)
@@ -141,7 +141,7 @@ def from_episode(
     if reward.ndim < 2 or reward.shape[0] < 1:
         raise ValueError(f"from_episode: reward must be [T, B] or [T, B, R] of at least 1 step, got {reward.shape}")
     steps, lanes = reward.shape[:2]
-    for path, leaf in tree.flatten_with_path(parts)[0]:
+    for path, leaf in jax.tree.flatten_with_path(parts)[0]:
         axes = (steps + (path[0].key == "observation"), lanes)
         if jnp.shape(leaf)[:2] != axes:
             rule = f"{tree.path_name(path)} must lead with {list(axes)}"
@@ -167,7 +167,7 @@ def from_episode(
 def check_numbers(owner: str, name: str, x: Any) -> None:
     """Raises a ``ValueError`` for a leaf that holds no numbers, and for NaN, which a learner would spread."""
     check_arrays(owner, name, x)
-    for path, leaf in tree.flatten_with_path(x)[0]:
+    for path, leaf in jax.tree.flatten_with_path(x)[0]:
         if is_concrete(leaf) and np.any(np.isnan(np.asarray(leaf, np.float64))):
             first = tuple(np.argwhere(np.isnan(np.asarray(leaf, np.float64)))[0].tolist())
             raise ValueError(f"{owner}: {tree.path_name(path, name)} must not be NaN, got nan at {first}")

@@ -59,7 +59,7 @@ class Adapter(Fixed):
         self._compile()
 
     def _compile(self) -> None:
-        leaves, programs = tree.flatten(self.env)[0], programs_of(self.env)
+        leaves, programs = jax.tree.flatten(self.env)[0], programs_of(self.env)
         shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         # Without an explicit device JAX compiles again where arguments are committed to it, as those from DLPack are.
         arguments = shapes, self.env.num_envs, self._shown, self._numpy, jnp.zeros(()).sharding
@@ -252,11 +252,11 @@ def _programs(
     Each argument costs time in every call, so the leaves are packed.
     """
     of_env = Packing(shapes)
-    state, first = structure.unflatten(shapes).start_shapes()
+    state, first = jax.tree.unflatten(structure, shapes).start_shapes()
     of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
 
     def environment(leaves: tuple[Any, ...]) -> Environment:
-        return structure.unflatten(of_env.unpack(leaves))
+        return jax.tree.unflatten(structure, of_env.unpack(leaves))
 
     def packed(state: Tree, row: Tree) -> tuple[Any, ...]:
         return of_state.pack(state), of_row.pack(row) if numpy else row
@@ -321,19 +321,19 @@ class Packing:
     def unpack(self, arrays: Sequence[jax.Array]) -> Tree:
         """Unpacks the arrays to a tree, in a traced function."""
         if not self._flat:
-            return self._structure.unflatten(arrays)
+            return jax.tree.unflatten(self._structure, arrays)
         leaves = [arrays[0][at].view(word).astype(dtype).reshape(shape) for at, shape, word, dtype in self._places]
-        return self._structure.unflatten(leaves)
+        return jax.tree.unflatten(self._structure, leaves)
 
     def views(self, arrays: Sequence[np.ndarray]) -> Tree:
         """Unpacks NumPy arrays to a tree, whose leaves may share their memory."""
         if not self._flat:
-            return self._structure.unflatten(arrays)
+            return jax.tree.unflatten(self._structure, arrays)
         arrays = [
             np.ndarray(shape, word, arrays[0], 4 * at.start).astype(dtype, copy=False)
             for at, shape, word, dtype in self._places
         ]
-        return self._structure.unflatten(arrays)
+        return jax.tree.unflatten(self._structure, arrays)
 
 
 def _word(dtype: Any) -> Any:

@@ -207,7 +207,7 @@ def check_action(owner: str, spec: Tree, action: Tree) -> None:
     """Raises a ``ValueError`` unless an array has the shape of one lane's action; a batch of lanes is a ``vmap``."""
     if (fault := mismatch(spec, action, "action")) is not None:
         raise ValueError(f"{owner}: {fault}, as in the action spec")
-    for (path, s), x in zip(tree.flatten_with_path(spec)[0], jax.tree.leaves(action), strict=True):
+    for (path, s), x in zip(jax.tree.flatten_with_path(spec)[0], jax.tree.leaves(action), strict=True):
         if jnp.shape(x) != s.shape:
             name = f"action {tree.path_name(path)}".rstrip()
             rule = f"must have the shape {s.shape} of one lane (jax.vmap runs more)"

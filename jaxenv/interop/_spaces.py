@@ -93,7 +93,7 @@ class HostActions:
 
     def __init__(self, spec: Tree, num_lanes: int | None, owner: str):
         self._spec, self._num_lanes, self._owner = spec, num_lanes, owner
-        leaves, self._structure = tree.flatten_with_path(spec)
+        leaves, self._structure = jax.tree.flatten_with_path(spec)
         self._leaves = [_Leaf(s, num_lanes, f"{owner}: action {tree.path_name(path)}".rstrip()) for path, s in leaves]
 
     def __reduce__(self) -> Any:
@@ -106,7 +106,7 @@ class HostActions:
         if (fault := mismatch(self._spec, action, "action")) is not None:
             raise ValueError(f"{self._owner}: {fault}, as in the action spec")
         leaves = jax.tree.leaves(action)
-        return self._structure.unflatten([check(x) for check, x in zip(self._leaves, leaves, strict=True)])
+        return jax.tree.unflatten(self._structure, [check(x) for check, x in zip(self._leaves, leaves, strict=True)])
 
 
 class _Leaf:

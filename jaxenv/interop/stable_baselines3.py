@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.interop._adapter import RENDERING, joined
@@ -142,5 +141,5 @@ def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict[str, Any]]:
 def _rows(values: Tree) -> list[Any]:
     if isinstance(values, np.ndarray):
         return values.tolist() if values.ndim == 1 else list(values)
-    leaves, structure = tree.flatten(values)
-    return [structure.unflatten(row) for row in zip(*map(_rows, leaves), strict=True)]
+    leaves, structure = jax.tree.flatten(values)
+    return [jax.tree.unflatten(structure, row) for row in zip(*map(_rows, leaves), strict=True)]

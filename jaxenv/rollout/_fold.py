@@ -130,7 +130,7 @@ def _summed(fold: Any) -> Fold:
 def _check_value(old: Any, new: Any) -> None:
     if (fault := mismatch(old, new, "value")) is not None:
         raise ValueError(f"fold: fn must keep the structure of the value: {fault}")
-    for (path, x), y in zip(tree.flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
+    for (path, x), y in zip(jax.tree.flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             where = f" of {tree.path_name(path)}" if path else ""
             rule = f"fn must keep the value's type {x.dtype}{list(x.shape)}{where}"

@@ -62,7 +62,7 @@ def to_host(metrics: Any) -> Any:
     """
     structure: Any
     leaves, structure = jax.tree.flatten(jax.device_get(metrics), is_leaf=_is_number)
-    plain = structure.unflatten([None if x is None else _plain(np.asarray(x).tolist()) for x in leaves])
+    plain = jax.tree.unflatten(structure, [None if x is None else _plain(np.asarray(x).tolist()) for x in leaves])
     # Flattening sorts the names of a dict.
     return {name: plain[name] for name in metrics} if isinstance(metrics, dict) else plain
 

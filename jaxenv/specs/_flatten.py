@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
 from jaxenv._util.checks import check_array, check_arrays, check_bool, check_dtype
 from jaxenv._util.numeric import clip
 from jaxenv.specs._array import Array, Bounded, aligned, bounds, check_spec
@@ -84,12 +83,12 @@ def unflatten(spec: Tree, vector: jax.Array, *, one_hot: bool = True) -> Tree:
     check_spec("unflatten", spec)
     check_array("unflatten", "vector", vector)
     check_bool("unflatten", "one_hot", one_hot)
-    leaves, structure = tree.flatten(spec)
+    leaves, structure = jax.tree.flatten(spec)
     sizes = [s.num_values if one_hot and _is_choice(s) else s.numel for s in leaves]
     if jnp.shape(vector)[-1:] != (sum(sizes),):
         raise ValueError(f"unflatten: vector must have {sum(sizes)} elements, got shape {jnp.shape(vector)}")
     parts = jnp.split(vector, np.cumsum(sizes)[:-1], axis=-1)
-    return structure.unflatten([_leaf(s, x, one_hot) for s, x in zip(leaves, parts, strict=True)])
+    return jax.tree.unflatten(structure, [_leaf(s, x, one_hot) for s, x in zip(leaves, parts, strict=True)])
 
 
 def _leaf(spec: Array, part: jax.Array, one_hot: bool) -> jax.Array:

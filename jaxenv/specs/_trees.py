@@ -34,10 +34,10 @@ def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
     stream = random.stream(key)
     if mask is not None:
         return _sample_masked(spec, stream, outer, mask)
-    leaves, structure = tree.flatten(spec)
+    leaves, structure = jax.tree.flatten(spec)
     if len(leaves) == 1:
-        return structure.unflatten([leaves[0].sample(stream, outer)])
-    return structure.unflatten([s.sample(random.fold_in(stream, i), outer) for i, s in enumerate(leaves)])
+        return jax.tree.unflatten(structure, [leaves[0].sample(stream, outer)])
+    return jax.tree.unflatten(structure, [s.sample(random.fold_in(stream, i), outer) for i, s in enumerate(leaves)])
 
 
 def _sample_masked(spec: Tree, stream: random.Stream, outer: Outer, mask: Any) -> jax.Array:
@@ -67,7 +67,7 @@ def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:
 
 def fit_fault(spec: Tree, value: Tree, outer: tuple[int, ...] = ()) -> str | None:
     """Describes the first leaf of ``value`` that does not fit ``spec``; ``None`` if all fit."""
-    leaf_specs = tree.flatten_with_path(spec)[0]
+    leaf_specs = jax.tree.flatten_with_path(spec)[0]
     if (fault := mismatch(spec, value, "value")) is not None:
         return f"{fault}, as in the spec"
     for (path, leaf_spec), leaf in zip(leaf_specs, jax.tree.leaves(value), strict=True):
@@ -164,8 +164,8 @@ def select(
         kind: a noun phrase for the leaves that ``applies`` accepts, used in error messages.
         applies: whether a leaf is of the ``kind``.
     """
-    leaves, structure = tree.flatten_with_path(values)
-    numbers = structure.unflatten(range(len(leaves)))
+    leaves, structure = jax.tree.flatten_with_path(values)
+    numbers = jax.tree.unflatten(structure, range(len(leaves)))
     marks = [False] * len(leaves)
     for path in field_paths(owner, fields):
         try:
@@ -182,7 +182,7 @@ def select(
                 name = tree.path_name(key_path) or "observation"
                 raise ValueError(f"{owner}: {name} must be {kind}, got {_described(leaf)}")
             marks[i] = True
-    return structure.unflatten(marks)
+    return jax.tree.unflatten(structure, marks)
 
 
 def select_floats(owner: str, values: Tree, fields: Any) -> Tree:

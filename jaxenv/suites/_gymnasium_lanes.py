@@ -239,8 +239,7 @@ def _work(*arguments: Any) -> None:
     finally:
         parent = multiprocessing.parent_process()
         if parent is not None and not parent.is_alive():
-            error_queue = arguments[-2]
-            error_queue.cancel_join_thread()  # nobody reads it, and a full pipe would keep this process
+            arguments[-2].cancel_join_thread()  # its errors, which nobody reads: a full pipe would keep this process
 
 
 def _named(lanes: list[int]) -> str:

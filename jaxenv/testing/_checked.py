@@ -149,7 +149,7 @@ def _raised(error: checkify.Error, out: tuple[Tree, TimeStep]) -> tuple[Tree, Ti
 def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array, name: str = "action") -> None:
     spec, clock = env.action_spec(), env.clock(state)
     cast = _actions.conform(spec, action, clock.env_id.shape[0], str(env))
-    leaves = zip(tree.flatten_with_path(spec)[0], jax.tree.leaves(action), jax.tree.leaves(cast), strict=True)
+    leaves = zip(jax.tree.flatten_with_path(spec)[0], jax.tree.leaves(action), jax.tree.leaves(cast), strict=True)
     for (path, s), given, a in leaves:
         given = jnp.asarray(given)
         legal = _within(s, a)
@@ -171,7 +171,7 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Arr
     if "final_observation" in timestep.env_info:
         shown["env_info.final_observation"] = timestep.env_info["final_observation"]
     for name, observation in shown.items():
-        specs_of_leaves = tree.flatten_with_path(env.observation_spec())[0]
+        specs_of_leaves = jax.tree.flatten_with_path(env.observation_spec())[0]
         for (path, s), x in zip(specs_of_leaves, jax.tree.leaves(observation), strict=True):
             _check(env, tree.path_name(path, name), x, _within(s, x), used, clock, _rule(s))
     if "abnormal" in timestep.env_info:
@@ -196,7 +196,7 @@ def _check_level(env: Environment, start: Place) -> None:
     if used is None:
         used = jnp.ones(jax.tree.leaves(start.values)[0].shape[0], bool)
     finite = jnp.ones_like(used)
-    for path, x in tree.flatten_with_path(start.values)[0]:
+    for path, x in jax.tree.flatten_with_path(start.values)[0]:
         if jnp.issubdtype(x.dtype, jnp.inexact):
             holds = jnp.isfinite(x)
             _check(env, tree.path_name(path, "level"), x, holds, used, None, "it must be finite")

@@ -145,7 +145,7 @@ class Report:
         counts = {status: len(self.of(status)) for status in Status}
         shown = [f"{n} {status}" for status, n in counts.items() if n or status in tuple(Status)[:3]]
         programs = [f"\n{r.name}:\n{textwrap.indent(r.reproduction, '    ')}" for r in results if r.reproduction]
-        return "\n".join([f"{self.target}: {', '.join(shown)}", _table(results), *programs])
+        return "\n".join([f"{self.target}: {', '.join(shown)}", _table(_joined(results)), *programs])
 
 
 def functions_of(module: types.ModuleType) -> dict[str, Any]:
@@ -157,6 +157,15 @@ def functions_of(module: types.ModuleType) -> dict[str, Any]:
 def print_result(result: Result) -> None:
     """Prints a result on stderr."""
     print(result, file=sys.stderr, flush=True)
+
+
+def _joined(results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """Makes one row of more than three properties that were not run for one reason."""
+    alike: dict[str, list[Result]] = {}
+    for r in results:
+        alike.setdefault(r.evidence if r.status is Status.NOT_RUN else r.name, []).append(r)
+    joined = ([dataclasses.replace(rs[0], name=f"{len(rs)} others")] if len(rs) > 3 else rs for rs in alike.values())
+    return tuple(r for rs in joined for r in rs)
 
 
 def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str:

@@ -189,7 +189,7 @@ def learned_policy(
     expected = jax.eval_shape(init, timestep)
     if (difference := mismatch(expected, params, "params")) is not None:
         raise ValueError(f"{name}: {difference}")
-    for (path, leaf), given in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(params), strict=True):
+    for (path, leaf), given in zip(jax.tree.flatten_with_path(expected)[0], jax.tree.leaves(params), strict=True):
         if given.shape[1:] == leaf.shape != given.shape:
             how = "choose one of params and statistics, for example by jax.tree.map(lambda x: x[0], learner.params)"
             raise ValueError(f"{name}: params are the weights of {given.shape[0]} seeds: {how}")

@@ -221,7 +221,7 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
     """Raises a ``FloatingPointError`` that names the first seed, and all its leaves, that are NaN or infinite."""
     floats = [
         (tree.path_name(path).replace(".", " ", 1), x)
-        for path, x in tree.flatten_with_path(learned)[0]
+        for path, x in jax.tree.flatten_with_path(learned)[0]
         if jnp.issubdtype(x.dtype, jnp.floating)
     ]
     # On the host: a program that checks every leaf takes half a second to compile.

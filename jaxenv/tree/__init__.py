@@ -20,7 +20,7 @@ from jaxenv._util.names import missing_attribute
 from jaxenv.tree import _export
 
 __all__ = [
-    "Grouped", "Shared", "Static", "Tree", "child_names", "detach", "expand", "flatten", "flatten_with_path",
+    "Grouped", "Shared", "Static", "Tree", "child_names", "detach", "expand",
     "gather", "get_field", "is_shared", "key_leaf", "lanes_leaf", "leaf", "number_dtype", "path_name",
     "rebuild", "register_unchecked", "select_fields", "set_field", "shared_leaf", "static", "strong", "struct",
     "structure", "vary_like", "where", "zeros",
@@ -137,18 +137,8 @@ def struct(cls: C) -> C:
 
 
 def structure(tree: Tree) -> Any:
-    """Returns the structure of a tree, for comparison."""
+    """Returns the structure of a tree, for comparison: ``jax.tree.structure``, whose type has no ``==`` for mypy."""
     return jax.tree.structure(tree)
-
-
-def flatten(tree: Tree) -> tuple[list[Any], Any]:
-    """Returns leaves and structure; ``structure.unflatten(leaves)`` is the inverse."""
-    return jax.tree.flatten(tree)
-
-
-def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]:
-    """Returns leaves with their key paths, and the structure."""
-    return jax.tree_util.tree_flatten_with_path(tree)
 
 
 def register_unchecked(cls: type) -> None:
@@ -191,12 +181,12 @@ class Static:
     """A hashable wrapper around a tree with hashable leaves (such as specs), for use as a static field."""
 
     def __init__(self, value: Tree):
-        self._leaves, self._structure = flatten(value)
+        self._leaves, self._structure = jax.tree.flatten(value)
 
     @property
     def value(self) -> Tree:
         """A new copy of the tree, so that callers cannot change this one."""
-        return self._structure.unflatten(self._leaves)
+        return jax.tree.unflatten(self._structure, self._leaves)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Static) and (self._leaves, self._structure) == (other._leaves, other._structure)
@@ -265,7 +255,7 @@ def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
         return "old holds groups of lanes (tree.Grouped), such as games of several agents; a mask cannot divide them"
     if structure(new) != structure(old):
         return f"new must have the structure of old, {structure(old)}, got {structure(new)}"
-    for (path, x), y in zip(flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
+    for (path, x), y in zip(jax.tree.flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
         shapes = [tuple(jnp.shape(mask)), tuple(jnp.shape(x)), tuple(jnp.shape(y))]
         if len({shape[:1] for shape in shapes}) > 1 or shapes[1] != shapes[2]:
             where = path_name(path, "new")

@@ -29,7 +29,7 @@ def type_mismatch(expected: Tree, given: Tree, name: str) -> str | None:
     """Acts as `mismatch`, and also compares the shapes and dtypes of the arrays."""
     if (found := mismatch(expected, given, name)) is not None:
         return found
-    for (path, x), y in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(given), strict=True):
+    for (path, x), y in zip(jax.tree.flatten_with_path(expected)[0], jax.tree.leaves(given), strict=True):
         own, other = (
             f"{leaf.dtype}{list(leaf.shape)}" if hasattr(leaf, "dtype") else f"{jnp.result_type(leaf)}[]"
             for leaf in (x, y)

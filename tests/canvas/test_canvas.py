@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxenv.canvas import BLACK, BLUE, GOLD, PAPER, RED, WHITE, Canvas
+from tests.pictures import pixels
 
 
 @pytest.mark.parametrize("size", [(40, 40), (45, 61), (47, 40), (8, 9)])
@@ -15,8 +16,8 @@ def test_the_view_of_cells_lies_on_the_tiles(size):
     blank = Canvas.blank(1, size, BLACK)
     tiles = blank.tiles(kinds, [None, lambda canvas: canvas.fill(WHITE)])
     box = blank.view_cells(3, 5).box(1.5, 0.5, 1, 1, WHITE)
-    np.testing.assert_allclose(box.pixels, tiles.pixels, atol=1e-3)
-    assert 0 < tiles.pixels.sum() < tiles.pixels.size
+    np.testing.assert_allclose(pixels(box), pixels(tiles), atol=1e-3)
+    assert 0 < pixels(tiles).sum() < pixels(tiles).size
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_number_is_aligned_by_the_digits_that_are_shown(align):
     numbers = blank.number(jnp.array([7, 42, 105]), 3.0, 0.4, 1.0, BLACK, align=align)
     for lane, text in enumerate(("7", "42", "105")):
         written = blank.text(text, 3.0, 0.4, 1.0, BLACK, align=align)
-        np.testing.assert_allclose(numbers.pixels[lane], written.pixels[lane], atol=1e-5)
+        np.testing.assert_allclose(pixels(numbers)[lane], pixels(written)[lane], atol=1e-5)
 
 
 def _scene(canvas, one):
@@ -141,8 +142,8 @@ def test_a_canvas_of_grids_passes_a_function_that_is_compiled_apart():
 
 
 def test_a_shape_over_cells_mixes_with_them():
-    mixed = _cells(jnp.asarray(_KINDS)).box(17, 11, 99, 99, BLACK, alpha=0.5).pixels
-    np.testing.assert_allclose(mixed, (np.asarray(_cells(_KINDS).pixels) + BLACK) / 2, atol=1e-6)
+    mixed = pixels(_cells(jnp.asarray(_KINDS)).box(17, 11, 99, 99, BLACK, alpha=0.5))
+    np.testing.assert_allclose(mixed, (pixels(_cells(_KINDS)) + BLACK) / 2, atol=1e-6)
 
 
 def test_grids_on_a_known_ground_take_one_lookup():

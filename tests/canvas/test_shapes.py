@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.canvas import PAPER, RED, Canvas
-from tests.pictures import centre
+from tests.pictures import centre, pixels
 
 
 def blank(lanes=1):
@@ -13,7 +13,7 @@ def blank(lanes=1):
 
 def red(canvas):
     """The pixels that are covered by at least a half."""
-    return np.asarray(canvas.pixels)[..., 1] < (PAPER[1] + RED[1]) / 2
+    return pixels(canvas)[..., 1] < (PAPER[1] + RED[1]) / 2
 
 
 def test_the_head_of_an_arrow_is_at_its_end_and_an_arrow_of_no_length_is_not_seen():

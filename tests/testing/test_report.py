@@ -53,3 +53,14 @@ def test_a_reproduction_follows_the_table_and_empty_fields_stay_out_of_json():
     assert head["results"][0] == {"name": "short", "status": "passed", "seconds": 0.0}
     assert head["results"][1]["step"] == 4
     assert report.badge.endswith("1_passed%2C_1_failed-red)")
+
+
+def test_properties_that_were_not_run_for_one_reason_are_one_row():
+    for count in (3, 4):
+        many = tuple(Result(f"p{i}", Status.NOT_RUN, "not checked: p failed") for i in range(count))
+        report = Report("env", (Result("p", Status.FAILED, "bad"), *many, Result("q", Status.NOT_RUN, "too slow")))
+        text = str(report)
+        assert ("4 others" in text, "p2" in text) == (count == 4, count == 3)
+        assert "too slow" in text
+        assert f"{count + 1} not run" in text
+        assert len(report.as_dict()["results"]) == count + 2

@@ -314,7 +314,7 @@ def test_the_buffer_keeps_raw_observations_and_nothing_that_is_not_read():
     )
     learner = jax.eval_shape(dqn.make_train(config).init, jax.random.key(0))
     rows = learner.buffer.rows
-    names = sorted(tree.path_name(path) for path, _ in tree.flatten_with_path(rows)[0])
+    names = sorted(tree.path_name(path) for path, _ in jax.tree.flatten_with_path(rows)[0])
     assert names == ["action", *(f"timestep.{x}" for x in ("discount", "observation.bytes", "reward", "step_type"))]
     assert rows.timestep.observation.bytes.size == 96 * 400 // 8  # a bit for each flag
 

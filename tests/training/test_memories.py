@@ -72,7 +72,7 @@ def test_rows_at_once_equal_rows_one_by_one_with_restarts_anywhere(name, num_row
     for _ in range(5):
         starts = pattern(rng, num_rows)
         found, expected = rows(starts), steps(starts)
-        for (path, a), b in zip(tree.flatten_with_path(found)[0], jax.tree.leaves(expected), strict=True):
+        for (path, a), b in zip(jax.tree.flatten_with_path(found)[0], jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=tree.path_name(path))
         # The comparison notices restarts one row early, one row late, and left out.
         early, late = np.roll(starts, -1, axis=0), np.roll(starts, 1, axis=0)

@@ -22,7 +22,7 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
     An integer spec accepts any integer dtype, a float spec any float dtype. An integer outside the range of the spec's
     dtype saturates instead of wrapping around. Structure, shape, batch size and kind of dtype must be the spec's.
     """
-    leaf_specs, structure = tree.flatten_with_path(spec)
+    leaf_specs, structure = jax.tree.flatten_with_path(spec)
     if (fault := mismatch(spec, action, "action")) is not None:
         remedy = ": actions of several agents are one array, [lanes, agents, ...]" if specs.is_spec(spec) else ""
         remedy = remedy if isinstance(action, dict) else _remedy(action)
@@ -41,7 +41,7 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
         if s.dtype.kind in "iu" and not np.can_cast(dtype, s.dtype):
             given = saturated(given, s.dtype)
         leaves.append(jax.lax.convert_element_type(given, s.dtype))
-    return structure.unflatten(leaves)
+    return jax.tree.unflatten(structure, leaves)
 
 
 def _remedy(action: Any) -> str:
@@ -65,7 +65,7 @@ def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
     ``None`` marks a leaf that is not an integer with bounds.
     """
     found: list[Any] = []
-    for path, s in tree.flatten_with_path(spec)[0]:
+    for path, s in jax.tree.flatten_with_path(spec)[0]:
         if not (isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind in "iu"):
             found.append(None)
             continue

@@ -181,22 +181,22 @@ def _rank(dtype: Any) -> int:
 
 def transition_shapes(task: Any, state: Tree, batch: tuple[int, ...]) -> Any:
     """Returns the shapes of a transition. They are cached, so that a reset does not trace again."""
-    leaves, structure = tree.flatten((tree.flatten(task)[0], state))
+    leaves, structure = jax.tree.flatten((jax.tree.flatten(task)[0], state))
     leaves = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     programs = programs_of(task)
     key = ("transition_shapes", structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))
-    own, state = structure.unflatten(leaves)
+    own, state = jax.tree.unflatten(structure, leaves)
     return programs.result(key, functools.partial(_transition_shapes, programs.structure, own, state, batch))
 
 
 def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tuple[int, ...]) -> Any:
-    task = structure.unflatten(leaves)
+    task = jax.tree.unflatten(structure, leaves)
     check_specs(task)
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
     def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> Any:
-        task = structure.unflatten(leaves)
+        task = jax.tree.unflatten(structure, leaves)
         out = task.transition(state, action, stream)
         if not hasattr(out, "terminated"):
             raise ValueError(f"{task}.transition: must return a jaxenv.Transition, got {type(out).__name__}")
@@ -217,7 +217,7 @@ def check_returned(task: Any, method: str, name: str, values: Tree) -> None:
     """Raises a ``ValueError`` if a leaf is not an array, such as an object of a class that is not a pytree."""
     if values is None:
         raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")
-    for path, x in tree.flatten_with_path(values)[0]:
+    for path, x in jax.tree.flatten_with_path(values)[0]:
         if not is_array(x):
             where, kind = tree.path_name(path, name), type(x).__name__
             hint = f": declare {kind} with @jaxenv.tree.struct" if dataclasses.is_dataclass(x) else ""

@@ -82,7 +82,7 @@ def check_owned(wrapper: Any, given: TimeStep, row: TimeStep) -> None:
 
 def checked_observation(owner: str, observation: Tree, num_lanes: int) -> Tree:
     """Returns the observation of ``owner``; raises a ``ValueError`` unless its leaves are arrays of all lanes."""
-    leaves = tree.flatten_with_path(observation)[0]
+    leaves = jax.tree.flatten_with_path(observation)[0]
     if not leaves:
         raise ValueError(f"{owner} must return an array or a tree of arrays, got {observation!r}")
     for path, x in leaves:

@@ -112,7 +112,7 @@ class Leafwise(Wrapper):
         """Returns the spec of a mapped leaf."""
 
     def check(self) -> None:
-        leaves = tree.flatten_with_path(self.env.observation_spec())[0]
+        leaves = jax.tree.flatten_with_path(self.env.observation_spec())[0]
         for (path, spec), mark in zip(leaves, jax.tree.leaves(self._marks()), strict=True):
             if mark and (fault := self.fault(spec)) is not None:
                 name = tree.path_name(path) or "observation"

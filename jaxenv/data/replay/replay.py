@@ -93,7 +93,7 @@ class Replay:
         not matter. ``timestep.step_type`` is required.
         """
         rows = _without_env_id("Replay.init", rows)
-        for path, x in tree.flatten_with_path(rows)[0]:
+        for path, x in jax.tree.flatten_with_path(rows)[0]:
             if len(x.shape) < 2 or x.shape[1] != self.num_envs:
                 rule = f"{tree.path_name(path)} must lead with time and {self.num_envs} lanes"
                 raise ValueError(f"Replay.init: {rule}, got shape {x.shape}")

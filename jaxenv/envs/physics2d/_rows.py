@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jaxenv import tree
 from jaxenv.core import in_one_kernel
 
 T = TypeVar("T")
@@ -44,10 +44,10 @@ def in_blocks(function: Callable[[Any, T], T], live: Array, given: Any, values: 
 
 def _read_once(values: T) -> T:
     """Copies the values by one kernel for each shape instead of one for each array."""
-    leaves, structure = tree.flatten(values)
+    leaves, structure = jax.tree.flatten(values)
     shapes = {x.shape for x in leaves}
     copies = {s: iter(in_one_kernel(_same, [x for x in leaves if x.shape == s])) for s in shapes}
-    return structure.unflatten([next(copies[x.shape]) for x in leaves])
+    return jax.tree.unflatten(structure, [next(copies[x.shape]) for x in leaves])
 
 
 def _same(values: list[Array]) -> list[Array]:
@@ -60,7 +60,7 @@ def packed(values: Any) -> list[Array]:
     Gathers and scatters of two arrays compile and run faster than of many.
     """
     kinds: tuple[list[Array], list[Array]] = ([], [])
-    for x in tree.flatten(values)[0]:
+    for x in jax.tree.flatten(values)[0]:
         kinds[_kind(x)].append(x.reshape(-1, x.shape[-1]))
     reals, integers = kinds
     return [jnp.concatenate(reals), jnp.concatenate([x.astype(jnp.int32) for x in integers])]
@@ -68,14 +68,14 @@ def packed(values: Any) -> list[Array]:
 
 def unpacked(columns: Sequence[Array], like: Any) -> Any:
     """Returns the tree that was `packed`; ``like`` is one of the same structure, shapes but for R, and dtypes."""
-    leaves, structure = tree.flatten(like)
+    leaves, structure = jax.tree.flatten(like)
     out, at = [], [0, 0]
     for x in leaves:
         kind, shape = _kind(x), x.shape[:-1]
         end = at[kind] + math.prod(shape)
         out.append(columns[kind][at[kind] : end].reshape(*shape, columns[kind].shape[-1]).astype(x.dtype))
         at[kind] = end
-    return structure.unflatten(out)
+    return jax.tree.unflatten(structure, out)
 
 
 def _kind(x: Any) -> int:

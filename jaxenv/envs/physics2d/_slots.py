@@ -96,11 +96,11 @@ def _at_place(place: Any, ranks: Sequence[Any], values: Sequence[Any]) -> Any:
 
 def _gathered(values: Any, index: Array) -> Any:
     """Gathers the entries ``index [S, B]`` of arrays ``[..., B]`` with P entries per lane, in two gathers."""
-    leaves, structure = tree.flatten(values)
+    leaves, structure = jax.tree.flatten(values)
     real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
     sources = []
     for kind, wanted in ((jnp.float32, True), (jnp.int32, False)):
         same = [x.reshape(-1, x.shape[-1]).astype(kind) for x, r in zip(leaves, real, strict=True) if r == wanted]
         sources.append(iter(jnp.take_along_axis(jnp.stack(same), index[None], axis=1) if same else ()))
     pairs = zip(leaves, real, strict=True)
-    return structure.unflatten([next(sources[int(not r)]).astype(x.dtype) for x, r in pairs])
+    return jax.tree.unflatten(structure, [next(sources[int(not r)]).astype(x.dtype) for x, r in pairs])

@@ -203,6 +203,8 @@ def starts_distribution(subject: Subject) -> str:
     If the environment declares ``initial_bounds``, that distribution is uniform between these bounds.
     """
     _require_random_start(subject)
+    if "no_callback" in subject.opt_outs:
+        raise NotApplicable(f"each of {_NUM_STARTS} lanes may be a process of the host")
     task = take(subject.original.unwrapped, np.zeros(_START_BLOCK, np.int32))
     generator = np.random.default_rng(np.asarray(jax.random.key_data(subject.key)))
     words = generator.integers(2**32, size=(2, _NUM_STARTS), dtype=np.uint32)
@@ -255,8 +257,8 @@ def _columns(task: Tree) -> dict[str, np.ndarray]:
 
 def _as_state(side: tuple[Any, ...], task: Tree) -> Tree:
     """Bounds in the order of the leaves of a state, as a tree of its structure and shapes."""
-    values, structure = tree.flatten(task)
-    return structure.unflatten([np.broadcast_to(b, x.shape) for b, x in zip(side, values, strict=True)])
+    values, structure = jax.tree.flatten(task)
+    return jax.tree.unflatten(structure, [np.broadcast_to(b, x.shape) for b, x in zip(side, values, strict=True)])
 
 
 def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:

@@ -100,8 +100,8 @@ def state_round_trip(subject: Subject) -> None:
     """
     env, before, actions = subject.stack, subject.rollout.before, subject.rollout.actions
     expected = replay(env, before, actions)
-    leaves, structure = tree.flatten(before)
-    rebuilt = replay(env, structure.unflatten(leaves), actions)
+    leaves, structure = jax.tree.flatten(before)
+    rebuilt = replay(env, jax.tree.unflatten(structure, leaves), actions)
     require_equal(expected, rebuilt, ("from the original state", "from the rebuilt state"), first_step=1)
     if any(is_key(x) for x in leaves):
         raise Failure("the state holds typed keys, which cannot be pickled; use the words of the key instead")

@@ -92,7 +92,7 @@ class Opponent(Stateful):
             check_callable("Opponent", "policy", self.policy, "(timestep, stream) or (timestep, stream, weights)")
         if self.autoreset is not None or has_batch_state(self.env):
             raise ValueError(f"Opponent: AutoReset and state of the whole batch must stand outside, got {self.env!r}")
-        for path, x in tree.flatten_with_path(self.weights)[0] if self.league else ():
+        for path, x in jax.tree.flatten_with_path(self.weights)[0] if self.league else ():
             if np.shape(x)[:1] != (self.league,):
                 rule = f"weights must lead with the {self.league} opponents of the league"
                 raise ValueError(f"Opponent: {rule}, {tree.path_name(path) or 'they'} have shape {np.shape(x)}")

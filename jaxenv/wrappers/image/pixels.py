@@ -174,12 +174,12 @@ class ImageNoise(Leafwise, LaneWrapper):
         return specs.Bounded(spec.shape, np.uint8, 0, 255, spec.name)
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
-        leaves, structure = tree.flatten(timestep.observation)
+        leaves, structure = jax.tree.flatten(timestep.observation)
         noisy = [
             self.with_noise(x, random.fold_in(stream, i)) if mark else x
             for i, (x, mark) in enumerate(zip(leaves, jax.tree.leaves(self._marks()), strict=True))
         ]
-        return own, tree.rebuild(timestep, observation=structure.unflatten(noisy))
+        return own, tree.rebuild(timestep, observation=jax.tree.unflatten(structure, noisy))
 
 
 def show_noise(image: jax.Array, replaced: jax.Array, stream: Stream, grayscale: bool) -> jax.Array:

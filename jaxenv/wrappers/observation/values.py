@@ -323,7 +323,7 @@ class NoisyObservation(LaneWrapper):
         return specs.map_marked(self._marks(spec), lambda s: specs.Array(s.shape, s.dtype, s.name), spec)
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
-        numbers, structure = tree.flatten(timestep.observation)
+        numbers, structure = jax.tree.flatten(timestep.observation)
         noisy = jax.tree.leaves(self._marks(timestep.observation))
 
         def add(i: int, x: jax.Array) -> jax.Array:
@@ -331,7 +331,7 @@ class NoisyObservation(LaneWrapper):
             return x + noise.astype(x.dtype)
 
         shown = [add(i, x) if add_noise else x for i, (x, add_noise) in enumerate(zip(numbers, noisy, strict=True))]
-        return own, dataclasses.replace(timestep, observation=structure.unflatten(shown))
+        return own, dataclasses.replace(timestep, observation=jax.tree.unflatten(structure, shown))
 
 
 class TransformObservation(ObservationWrapper):

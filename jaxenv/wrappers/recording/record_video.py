@@ -110,7 +110,7 @@ class RecordVideo(Wrapper):
     def _film(self, before: Any, after: Any, timestep: TimeStep) -> None:
         """Sends the pictures of the step if its episode is filmed."""
         row = (timestep.is_first(), timestep.is_last(), timestep.reward)
-        leaves, structure = tree.flatten(self.env)
+        leaves, structure = jax.tree.flatten(self.env)
         film = merging_leaves(functools.partial(self._film_batches, timestep.step_type.shape[0]), structure)
         film(*tree.detach((leaves, *row, before, after)))
 

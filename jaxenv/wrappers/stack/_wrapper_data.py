@@ -133,8 +133,7 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     if name not in _known:
         hint = meaning(name, r"^use jaxenv.wrappers.") or did_you_mean(name, _known, "jaxenv.wrappers has the names;")
         if hint.endswith((";", "?")):
-            hint += " a wrapper of your own is passed as its class, or by name once it is registered (in a command, "
-            hint += "my_module:ID imports its module)"
+            hint += " a wrapper of your own is passed as its class, or by name once registered (module:ID imports it)"
         raise ValueError(f"{owner}: no wrapper {name!r}, {hint}")
     return _known[name]
 
@@ -154,12 +153,9 @@ def plain(name: str, value: Any) -> Any:
 
 def add_library(public: Mapping[str, Any]) -> None:
     """Adds the wrapper classes among the public names of ``jaxenv.wrappers``."""
-    for name, x in public.items():
-        if isinstance(x, type) and issubclass(x, Wrapper):
-            if x.__module__.startswith("jaxenv.core."):
-                _bases.add(name)
-            else:
-                _known[name] = x
+    wrappers = {name: x for name, x in public.items() if isinstance(x, type) and issubclass(x, Wrapper)}
+    _bases.update(name for name, cls in wrappers.items() if cls.__module__.startswith("jaxenv.core."))
+    _known.update({name: cls for name, cls in wrappers.items() if name not in _bases})
 
 
 def _is_wrapper(x: Any) -> bool:

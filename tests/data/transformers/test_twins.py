@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import specs, tree, wrappers
+from jaxenv import specs, wrappers
 from jaxenv.data import Replay, TransformedReplay
 from jaxenv.data.transformers import (
     FrameStacker,
@@ -82,7 +82,7 @@ def test_specs_are_the_same(name, mode):
     specs.require_equal(shown.observation, expected.observation_spec())
     specs.require_equal(shown.reward, expected.reward_spec())
     specs.require_equal(specs.unbatched(shown.env_info, 0), expected.env_info_spec())  # without bounds
-    assert tree.structure(shown) == tree.structure(expected.time_step_spec())
+    assert jax.tree.structure(shown) == jax.tree.structure(expected.time_step_spec())
 
 
 @pytest.mark.parametrize("name", [name for name, twin in TWINS.items() if not isinstance(twin[0], Normalizer)])

@@ -125,6 +125,6 @@ def test_modules_are_names_of_modules_that_exist(hover_data):
     for modules in ("hover_tasks", [3], None):
         with pytest.raises(ValueError, match=r"^from_data: modules .*got "):
             from_data(hover_data, modules)
-    with pytest.raises(ValueError, match="^from_data: modules: no module 'hover_task' on Python's path"):
+    with pytest.raises(ValueError, match=r"^from_data: modules: no module 'hover_task' on Python's path"):
         from_data(hover_data, ["hover_task"])
     assert "hover_tasks" not in sys.modules

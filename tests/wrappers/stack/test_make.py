@@ -271,7 +271,10 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
         ("FrameStackObservation", r"no wrapper 'FrameStackObservation', use jaxenv.wrappers.FrameStack$"),
         ("LogWrapper", r"no wrapper 'LogWrapper', use jaxenv.wrappers.EpisodeStatistics$"),
         ("RewardClip", r"no wrapper 'RewardClip', use jaxenv.wrappers.ClipReward$"),
-        ("RewardWrapper", r"wrappers\[0\]: RewardWrapper is a base to subclass, pass the class that you derive from it$"),
+        (
+            "RewardWrapper",
+            r"\[0\]: RewardWrapper is a base to subclass, pass the class that you derive from it$",
+        ),
         (("TimeLimit", {"max_episode_steps": 9}), r"'max_episode_steps', use TimeLimit\(env, duration=...\); its"),
         ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', jaxenv.wrappers has the names"),
         (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num"),

@@ -128,7 +128,7 @@ def test_an_unknown_wrapper_is_refused_with_the_closest_ones(name, hint):
 def test_a_base_of_wrappers_is_refused_and_never_suggested(name):
     with pytest.raises(ValueError, match=f"{name} is a base to subclass"):
         jaxenv.make("Chain-v0", wrappers=[(name, {})])
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=f"no wrapper '{name}s'") as error:
         jaxenv.make("Chain-v0", wrappers=[f"{name}s"])
     assert f"{name!r}" not in str(error.value)
 
