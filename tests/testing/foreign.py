@@ -7,6 +7,7 @@ import atexit
 import functools
 import sys
 import threading
+import types
 from typing import Any, NamedTuple
 
 import jax
@@ -309,6 +310,19 @@ class Meet:
         if self.fault == "dones_are_numbers":
             dones = {a: x.astype(jnp.float32) for a, x in dones.items()}
         return obs, state, rewards, dones, {}
+
+
+class Steer(Meet):
+    """`Meet` with vectors as actions, of which the mask marks the components, as JaxNav's does."""
+
+    def action_space(self, agent):
+        return types.SimpleNamespace(sample=lambda key: jax.random.uniform(key, (2,), minval=-1.4, maxval=1.4))
+
+    def get_avail_actions(self, state):
+        return {a: jnp.ones(2) for a in self.agents}
+
+    def step(self, key, state, actions):
+        return super().step(key, state, {a: jnp.round(x[0]).astype(jnp.int32) + 1 for a, x in actions.items()})
 
 
 CLASSES = {"gymnax": Walk, "jumanji": Draw, "jaxmarl": Meet}

@@ -91,6 +91,12 @@ def test_what_does_not_run_is_told_with_its_line_and_reproduced(fault, seen, rai
         exec(f"params{program}", {"env": foreign.Walk(fault), "jax": jax})
 
 
+def test_a_mask_over_the_components_of_a_vector_draws_no_choice():
+    report = certify(foreign.Steer(), "jaxmarl", properties=["runs_under_jit", "legal_actions"], seconds=LONG)
+    assert report["runs_under_jit"].status == "passed"
+    assert report["legal_actions"].status == "not applicable"
+
+
 def test_params_that_a_factory_makes_replace_the_defaults(capsys):
     names = ["ends_within_its_limit", "pure"]
     (finding,) = certify(foreign.short_walk_and_params, "gymnax", properties=names, seconds=LONG).failed
