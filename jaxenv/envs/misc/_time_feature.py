@@ -1,7 +1,4 @@
-"""Adds the elapsed time to an observation, as its last number.
-
-An agent that first explores and later exploits within an episode needs to know the remaining time.
-"""
+"""The elapsed time as the last number of an observation, for agents that first explore and later exploit."""
 
 from typing import Any
 

@@ -55,10 +55,9 @@ class Dialect:
 
 
 def _available(env: Any) -> dict[str, Any]:
-    """Draws available actions, if the environment states them for a choice; of a vector they mark components."""
-    if not all(hasattr(env.action_space(agent), "n") for agent in env.agents):
-        return {}
+    """Draws available actions, if the environment states them."""
     try:
+        [env.action_space(agent).n for agent in env.agents]  # of a vector a mask marks the components
         jax.eval_shape(lambda: env.get_avail_actions(env.reset(jax.random.PRNGKey(0))[1]))
     except (AttributeError, NotImplementedError):
         return {}

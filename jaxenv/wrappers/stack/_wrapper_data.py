@@ -147,7 +147,9 @@ def plain(name: str, value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [plain(name, x) for x in value]
     if is_concrete(value) and not is_key(value) and np.asarray(value).dtype.kind in "biuf":
-        return np.asarray(value).tolist()
+        array = np.asarray(value)
+        # The shortest number that rounds to a float32: 9.8, not 9.800000190734863.
+        return (array.astype(str).astype(np.float64) if array.dtype == np.float32 else array).tolist()
     raise ValueError(f"{name} is not plain data: {value!r}")
 
 

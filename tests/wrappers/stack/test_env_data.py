@@ -4,6 +4,7 @@ import json
 import sys
 
 import chex
+import numpy as np
 import pytest
 
 import jaxenv
@@ -48,7 +49,7 @@ def test_params_options_limit_and_wrappers_round_trip():
 def test_one_value_per_lane_equal_to_the_default_stays_one_per_lane():
     default = float(jaxenv.spec("CartPole-v1").make().params.gravity)
     env = jaxenv.make("CartPole-v1", num_envs=2, gravity=[default, default])
-    assert assert_round_trips(env)["params"] == {"gravity": [default, default]}
+    assert assert_round_trips(env)["params"] == {"gravity": [9.8, 9.8]}
 
 
 def test_a_map_given_as_an_option_round_trips():
@@ -128,3 +129,11 @@ def test_modules_are_names_of_modules_that_exist(hover_data):
     with pytest.raises(ValueError, match=r"^from_data: modules: no module 'hover_task' on Python's path"):
         from_data(hover_data, ["hover_task"])
     assert "hover_tasks" not in sys.modules
+
+
+def test_numbers_are_the_shortest_that_round_to_the_floats_of_the_environment():
+    given = [9.8, 1 / 3, 1e-30, 3e38]
+    env = jaxenv.make("CartPole-v1", 4, gravity=given)
+    data = json.loads(json.dumps(to_data(env)))
+    assert data["params"]["gravity"] == [9.8, 0.33333334, 1e-30, 3e38]
+    np.testing.assert_array_equal(from_data(data).params.gravity, np.float32(given))
