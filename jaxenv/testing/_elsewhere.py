@@ -66,7 +66,7 @@ def bounded(function: Callable[[], T], seconds: float | None) -> T:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise OutOfTime(f"it takes longer than {seconds:g} s")
+        raise OutOfTime(f"it takes longer than {seconds:g} s (max_seconds=, --max-seconds)")
     return outcome.result()
 
 

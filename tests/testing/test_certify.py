@@ -254,7 +254,7 @@ def test_a_step_that_does_not_return_is_not_run_and_neither_is_what_follows():
         goes_on.set()
         joined()
     assert {r.status for r in certificate.results} <= {"not run", "not applicable"}
-    assert certificate.results[0].evidence == "did not finish in 3 s, the time for a property"
+    assert certificate.results[0].evidence == "did not finish in 3 s, the time for a property (seconds=, --seconds)"
     assert certificate.results[1].evidence == "runs_under_jit did not pass"
 
 

@@ -227,7 +227,7 @@ def test_a_property_that_takes_too_long_is_not_run_and_not_passed_and_three_of_t
             thread.join()
     assert [r.name for r in report] == [name for name in PROPERTIES if name in properties]
     assert {r.status for r in report} == {Status.NOT_RUN}
-    slow, rest = "it takes longer than 0.05 s", "3 other properties ran out of time"
+    slow, rest = "it takes longer than 0.05 s (max_seconds=, --max-seconds)", "3 other properties ran out of time"
     assert {r.name: r.evidence for r in report} == {
         **dict.fromkeys(["same_tree", "leading_lanes", "no_callback"], slow),
         **dict.fromkeys(["episode_grammar", "within_specs"], rest),

@@ -113,7 +113,7 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
     try:
         return result(Status.PASSED, _in_time(lambda: check(trial), trial.seconds) or "")
     except OutOfTime:
-        return result(Status.NOT_RUN, f"{_LATE} {trial.seconds:g} s, the time for a property")
+        return result(Status.NOT_RUN, f"{_LATE} {trial.seconds:g} s, the time for a property (seconds=, --seconds)")
     except (NotApplicable, Undecided) as skip:
         return result(skip.status, str(skip))
     except Failure as f:
