@@ -274,6 +274,11 @@ def test_a_truncated_file_is_reported_as_one(tmp_path):
         data.restore(tmp_path / "run.npz", {"a": np.zeros(100)})
 
 
+def test_a_part_is_found_by_its_name(tmp_path):
+    data.save(tmp_path / "a.npz", {"a": jnp.array([1.0]), "b": {"c": jnp.array([2.0])}})
+    assert data.restore(tmp_path / "a.npz", {"b": {"c": jnp.zeros(1)}}, partial=True)["b"]["c"] == 2
+
+
 def test_a_part_whose_name_is_not_unique_is_refused(tmp_path):
     saved = {"a.b": jnp.array([1.0]), "a": {"b": jnp.array([2.0])}}
     data.save(tmp_path / "a.npz", saved)

@@ -351,6 +351,7 @@ def test_a_checkpointer_that_cannot_be_made_locks_nothing(tmp_path, monkeypatch)
 def test_some_leaves_are_read_by_their_names(tmp_path):
     saved(tmp_path, {"a": {"b": jnp.arange(2)}, "c": jax.random.key(1)})
     assert data.restore(tmp_path, {"a": {"b": jnp.zeros(2, int)}}, partial=True)["a"]["b"].tolist() == [0, 1]
+    assert data.restore(tmp_path, {"c": jax.random.key(0)}, partial=True)["c"] == jax.random.key(1)
     with pytest.raises(ValueError, match=r"holds d nothing\[\] where the tree.* int32\[2\]"):
         data.restore(tmp_path, {"d": jnp.zeros(2, int)}, partial=True)
 

@@ -17,8 +17,9 @@ from gymnasium.wrappers import vector as wrappers
 import jaxenv
 from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.testing import Counting
-from jaxenv.wrappers import TimeLimit
+from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.errors import like
+from tests.wrappers.paying import paying
 
 MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, None: AutoresetMode.DISABLED}
 T, F = True, False
@@ -138,6 +139,15 @@ def test_infos_about_the_state_belong_to_the_next_episode_and_not_to_the_final_i
             break
     assert set(infos) >= {"final_obs", "final_info", "total_regret"}
     assert "total_regret" not in infos["final_info"]
+
+
+def test_infos_of_the_step_are_final_in_lanes_that_ended_and_0_there_outside():
+    envs = to_gymnasium_vector(AutoReset(paying(3), "same_step"))
+    envs.reset(seed=0)
+    for _ in range(2):  # lane 1 ends
+        *_, infos = envs.step(np.array([1, 2, 3]))
+    assert infos["final_info"]["cost"].tolist() == [0, 4, 0]
+    assert infos["cost"].tolist() == [2, 0, 6]
 
 
 # --- seeds ------------------------------------------------------------------------------------------------------------

@@ -278,6 +278,15 @@ def test_a_ratio_counts_up_to_the_clip_on_the_side_to_which_the_advantage_pulls(
     assert losses.clip_fraction.item() == 1
 
 
+def test_every_update_has_other_minibatches():
+    # So many updates that the learning rate of the first two is the same.
+    config = dataclasses.replace(SHORT, num_epochs=1, num_minibatches=2, total_steps=10**8, num_evaluations=1)
+    stages, learner, batch = collected(config)
+    learners = [dataclasses.replace(learner, update=jnp.int32(number)) for number in (0, 1)]
+    one, other = (jax.flatten_util.ravel_pytree(stages.optimise(config, x, batch)[0].params)[0] for x in learners)
+    assert jnp.abs(one - other).max() > 1e-3
+
+
 @functools.cache
 def collected(config):
     """The stages, a learner after an unroll, and its batch."""

@@ -323,6 +323,25 @@ def test_a_step_is_a_move_and_its_answer():
     assert (row.step_type[0], row.reward[0], row.discount[0]) == (2, 1, 0)
 
 
+def test_the_agent_is_paid_for_its_move_and_for_the_answer():
+    class Paid(Nim):
+        """A move pays its player ten for each stick and costs the other player one."""
+
+        def transition(self, state, action, stream):
+            out = super().transition(state, action, stream)
+            taken = (action + 1).astype(jnp.float32)[:, None]
+            moves = state["player"][:, None] == np.arange(2, dtype=np.int32)[None]
+            return dataclasses.replace(out, reward=jnp.where(moves, 10 * taken, -taken))
+
+        def reward_spec(self):
+            return specs.Array((2,), np.float32)
+
+    env = Opponent(Paid(num_envs=2), best_move)
+    state, _ = env.reset(jax.random.key(0))
+    _, row = env.step(state, np.array([1, 0], np.int32))  # 7 and 8 are left; the answers take three and one
+    assert row.reward.tolist() == [20 - 3, 10 - 1]
+
+
 def test_a_discount_counts_once_for_each_move_that_was_made():
     class Fails(Nim):
         """Taking three sticks fails: the row is abnormal."""

@@ -11,7 +11,7 @@ import pytest
 from jaxenv import specs, tree
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import Transition
-from jaxenv.testing import Counting, random_environment
+from jaxenv.testing import Chain, Counting, random_environment
 from jaxenv.wrappers import AutoReset, FrameStack, History
 from tests.rows import assert_equal, random_actions, unrolled
 
@@ -107,6 +107,12 @@ def test_history_pads_with_zeros_and_shows_the_actions_that_led_there():
         assert acted[:, lane].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [5, 6, 7], [6, 7, 8]]
     assert shown[:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [0, 0, 10], [0, 10, 11]]
     assert acted[:, 0].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [0, 0, 0], [0, 0, 8]]
+
+
+def test_a_history_shows_discrete_actions_within_their_bounds():
+    env = History(Chain(num_envs=2), 2, include_actions=True)
+    shown = unrolled(env, jnp.array([[7, -7]])).observation["action"]
+    assert shown[1].tolist() == [[0, 1], [0, 0]]
 
 
 def test_a_same_step_last_row_shows_the_next_history_and_keeps_the_final_one():

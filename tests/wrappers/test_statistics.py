@@ -172,6 +172,15 @@ def test_run_stats_keeps_the_last_episodes_of_each_lane_across_restarts(build, t
     assert recent_after(build(task(2)), jnp.tile(ACTIONS[:3], (3, 1))) == ([4, 4], [2, 2]), "the oldest is replaced"
 
 
+def test_each_lane_keeps_its_own_last_episodes_and_replaces_the_oldest():
+    stack = RunStats(AutoReset(Counting(np.array([[2], [1], [0]]), num_envs=3)), 2)
+    state, _ = stack.reset(jax.random.key(0))
+    for actions in ACTIONS.at[:, 1].set(jnp.array([6, 0, 7, 0, 8])):  # lane 1 restarts on every second step
+        state, _ = stack.step(state, actions)
+    assert state.recent.returns.tolist() == [[4, 9], [8, 7], [0, 0]]
+    assert state.recent.lengths.tolist() == [[2, 2], [1, 1], [0, 0]]
+
+
 def test_places_without_an_episode_are_not_valid():
     state, _ = RunStats(AutoReset(env()), 2).reset(jax.random.key(0))
     assert not state.recent.valid.any()

@@ -163,6 +163,14 @@ def test_failures_and_noise_have_the_originals_probabilities():
         assert abs(part.var() - 1) < 5 * np.sqrt(2 / len(part))
 
 
+def test_rewards_have_noise_in_both_corners_of_the_last_row_alone():
+    env, zeros = bare(False), np.zeros(5, np.int32)
+    row, column = np.int32([7, 7, 7, 6, 6]), np.int32([0, 3, 7, 0, 7])
+    before, left = State(row, column, zeros > 0, zeros, zeros), 1 - env.action_mapping[row, column]
+    found = env.advance(before, left, Draws(np.ones(5, np.float32), zeros > 0))
+    assert found.reward.tolist() == [1, 0, 1, 0, 0]
+
+
 def test_counters_are_carried_over_to_the_next_episode():
     old = State(*np.int32([[8], [3]]), np.array([True]), *np.int32([[5], [6]]))
     new = State(*np.int32([[0], [0]]), np.array([False]), *np.int32([[0], [0]]))

@@ -40,6 +40,11 @@ def test_values_that_are_not_finite_are_skipped_and_episodes_without_a_finite_on
     assert (found["speed"], found["speed@step"], found["speed@max"]) == (-2, -1, 2)
 
 
+def test_the_maximum_of_negative_values_is_negative():
+    found = computed(Metrics(env_info=("speed@max",)), trajectory(["FMMML"], speed=[[0, -3, -1, -2, -4]]))
+    assert found["speed@max"] == -1
+
+
 def test_an_entry_may_be_nested_have_any_dtype_and_shape_and_carry_its_own_suffix():
     flag = np.array([[[1, 0], [0, 1], [1, 1]], [[0, 0], [1, 1], [1, 1]]], bool)
     turns = np.array([[0, 2, 3], [0, 5, 5]], np.int32)
