@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -131,10 +132,11 @@ def page() -> str:
     suites = {path.stem: list(read(path.stem).values()) for path in sorted(RESULTS.glob("*.jsonl"))}
     table = []
     for suite, rows in suites.items():
-        done = [row for row in rows if "names" in row]
+        done = [row for row in rows if _is_judged(row)]
         found = sum("failed" in row["names"] for row in done)
         version = rows[0]["versions"]
-        by = f"its own API (`{done[0]['api']}`)" if suite in CERTIFIED and done else "the kit"
+        apis = [row["api"] for row in rows if "api" in row]
+        by = f"its own API (`{apis[0]}`)" if suite in CERTIFIED and apis else "the kit"
         judged = f"{len(done)} of {len(rows)}"
         seconds = f"{sum(row['seconds'] for row in done):.0f}"
         table.append([suite, version[suite], version["jax"], by, judged, len(done) - found, found, seconds])
@@ -152,7 +154,7 @@ def page() -> str:
     lines += [line for findings in causes.values() for line in _finding(findings)]
     table = []
     for suite, rows in suites.items():
-        for row in (row for row in rows if "names" in row):
+        for row in filter(_is_judged, rows):
             cells = [", ".join(row["names"].get(status, ())) or "-" for status in ("failed", "not run")]
             counts = [len(row["names"].get(status, ())) for status in ("passed", "not applicable", "opted out")]
             table.append([f"`{suite}:{row['id']}`", counts[0], *cells, *counts[1:], f"{row['seconds']:.0f}"])
@@ -162,13 +164,27 @@ def page() -> str:
     for suite, rows in suites.items():
         if waiting := [f"`{row['id']}`" for row in rows if "by" not in row]:
             lines += [f"- {suite}, not run so far: {', '.join(waiting)}."]
+        if slow := [f"`{row['id']}`" for row in rows if "names" in row and not _is_judged(row)]:
+            lines += [f"- {suite}, no property finished in its time: {', '.join(slow)}."]
         alike: dict[str, list[str]] = {}
         for row in (row for row in rows if "error" in row):
-            alike.setdefault(row["error"].removeprefix(f"{suite}:{row['id']} "), []).append(f"`{suite}:{row['id']}`")
+            alike.setdefault(_without_id(suite, row), []).append(f"`{suite}:{row['id']}`")
         lines += [f"- {', '.join(ids)}: {error}" for error, ids in alike.items()]
     if others := sorted(SUITES.keys() - suites.keys() - {"bsuite"}):
         lines += [f"- no id so far: {', '.join(others)}."]
     return "\n".join(lines) + "\n"
+
+
+def _is_judged(row: dict[str, Any]) -> bool:
+    """Returns whether a property was decided: what never ran is neither sound nor a finding."""
+    return bool({"passed", "failed"} & row.get("names", {}).keys())
+
+
+def _without_id(suite: str, row: dict[str, Any]) -> str:
+    """Returns an error without the parts that name its id, so that ids with one error can be listed together."""
+    error = row["error"].replace(f"{suite}:{row['id']}", "").lstrip(": ")
+    name = re.escape(row["id"].rpartition("/")[2].partition("-v")[0])
+    return re.sub(rf"(entry point| for environment) '[^']*{name}[^']*'", "", error).replace("import .", "import it.")
 
 
 def _finding(findings: list[tuple[str, dict[str, Any]]]) -> list[str]:

@@ -55,6 +55,23 @@ def test_the_page_tells_findings_and_what_was_not_judged(folder):
     assert "| `pgx:go` | 1 | - | - | 0 | 0 | 7 |" in page
 
 
+def test_an_id_of_which_nothing_ran_is_not_judged(folder):
+    late = PASSED | {"id": "2048", "names": {"not run": ["a", "b"], "not applicable": ["c"]}}
+    suites.write("pgx", {row["id"]: row for row in (PASSED, late)})
+    page = suites.page()
+    assert "(`pgx`) | 1 of 2 | 1 | 0 | 7 |" in page
+    assert "- pgx, no property finished in its time: `2048`." in page
+    assert "| `pgx:2048`" not in page
+
+
+def test_errors_that_differ_by_the_id_alone_are_one_line(folder):
+    text = "pgx:{0}: pgx cannot make it: Failed to import entry point 'pgx.{1}:env' for environment '{0}'. Install it."
+    rows = [{"id": id, "versions": VERSIONS, "by": "check", "seconds": 1.0} for id in ("a/hex-v2", "a/go-v1")]
+    rows = [row | {"error": text.format(row["id"], name)} for row, name in zip(rows, ("hex", "go"), strict=True)]
+    suites.write("pgx", {row["id"]: row for row in rows})
+    assert "`pgx:a/go-v1`, `pgx:a/hex-v2`: pgx cannot make it: Failed to import it. Install it." in suites.page()
+
+
 def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys, folder):
     monkeypatch.setitem(sys.modules, "jumanji", None)
     assert program.run_part("suites", ["--suites", "jumanji"]) == 0
