@@ -165,7 +165,7 @@ def page() -> str:
         if waiting := [f"`{row['id']}`" for row in rows if "by" not in row]:
             lines += [f"- {suite}, not run so far: {', '.join(waiting)}."]
         if slow := [f"`{row['id']}`" for row in rows if "names" in row and not _is_judged(row)]:
-            lines += [f"- {suite}, no property finished in its time: {', '.join(slow)}."]
+            lines += [f"- {suite}, no property was decided: {', '.join(slow)}."]
         alike: dict[str, list[str]] = {}
         for row in (row for row in rows if "error" in row):
             alike.setdefault(_without_id(suite, row), []).append(f"`{suite}:{row['id']}`")

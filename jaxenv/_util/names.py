@@ -99,7 +99,7 @@ def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) 
 
 
 def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a method, so that a keyword that it does not take is explained by `unknown_keyword`."""
+    """Decorates a method of environments: a keyword that it does not take, or a value too many, is explained."""
     _, *known = inspect.signature(function).parameters
 
     @functools.wraps(function)

@@ -198,8 +198,8 @@ def suite_of(id: str) -> str | None:
     return prefix if colon and prefix in SUITES else None
 
 
-def import_module(name: str) -> None:
-    """Imports a module that registers environments; raises a ``ValueError`` if it does not exist."""
+def import_module(name: str, argument: str = "") -> None:
+    """Imports a module that registers environments, named by an id or an ``argument``; raises if it does not exist."""
     try:
         if not all(part.isidentifier() for part in name.split(".")):
             raise ModuleNotFoundError(name=name)
@@ -207,6 +207,8 @@ def import_module(name: str) -> None:
     except ModuleNotFoundError as missing:
         if not _is_absent(name, missing):
             raise
+        if argument:
+            raise ValueError(f"{argument}no module {name!r} on Python's path") from None
         every = f"the suites are {', '.join(sorted(SUITES))}"
         hint = meaning(name, "^use the ids") or did_you_mean(name, SUITES, otherwise=every)
         message = f"no suite and no module {name!r} on Python's path"
@@ -221,10 +223,7 @@ def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
     if isinstance(modules, str) or not isinstance(modules, Sequence) or not all(isinstance(x, str) for x in modules):
         raise ValueError(f"{owner}: modules must be a sequence of names of modules, got {modules!r}")
     for name in modules:
-        try:
-            import_module(name)
-        except ValueError:
-            raise ValueError(f"{owner}: modules: no module {name!r} on Python's path") from None
+        import_module(name, f"{owner}: modules: ")
     module, colon, _ = id.rpartition(":")
     if colon and suite_of(id) is None and module not in sys.modules:
         hint = f"import it first, or pass modules=[{module!r}] (--module {module}) if you trust it"
@@ -253,7 +252,7 @@ def spec(id: str) -> EnvSpec:
         every = "`jaxenv list` and jaxenv.ids() list all ids"
         every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
         if "/" in name:
-            every = "no id has a slash, and the commands that take the folder of a run find no such folder"
+            every = "no id has a slash, and `jaxenv watch`, `eval` and `render` find no folder of a run there"
         hint = did_you_mean(name, reversed(ids()))
         theirs = [id for id in closest(name, ids_of_suites()) if stem(id) == stem(name)]
         if theirs and stem(name) not in map(stem, ids()):

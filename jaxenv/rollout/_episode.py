@@ -145,8 +145,7 @@ def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
     if "final_observation" in env_info:
         return {}
     measured = {name: x for name, x in env_info.items() if name not in _UNMEASURED}
-    every = jax.tree.flatten_with_path(measured)[0]
-    leaves = ((tree.path_name(path), x) for path, x in every if len(x.shape) == num_axes)
+    leaves = ((tree.path_name(path), x) for path, x in jax.tree.leaves_with_path(measured) if len(x.shape) == num_axes)
     return {name: x for name, x in leaves if any(jnp.issubdtype(x.dtype, kind) for kind in (np.integer, np.floating))}
 
 

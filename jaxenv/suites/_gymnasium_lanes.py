@@ -237,8 +237,7 @@ def _work(*arguments: Any) -> None:
     try:
         _async_worker(*arguments)
     finally:
-        parent = multiprocessing.parent_process()
-        if parent is not None and not parent.is_alive():
+        if (parent := multiprocessing.parent_process()) and not parent.is_alive():
             arguments[-2].cancel_join_thread()  # its errors, which nobody reads: a full pipe would keep this process
 
 

@@ -160,12 +160,15 @@ def print_result(result: Result) -> None:
 
 
 def _joined(results: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Makes one row of more than three properties that were not run for one reason."""
+    """Makes one row of more than three properties that were not run for one reason; it lists their names."""
     alike: dict[str, list[Result]] = {}
     for r in results:
         alike.setdefault(r.evidence if r.status is Status.NOT_RUN else r.name, []).append(r)
-    joined = ([dataclasses.replace(rs[0], name=f"{len(rs)} others")] if len(rs) > 3 else rs for rs in alike.values())
-    return tuple(r for rs in joined for r in rs)
+    for reason, (first, *others) in alike.items():
+        if len(others) > 2:
+            listed = f"{reason}: {', '.join(r.name for r in (first, *others))}"
+            alike[reason] = [dataclasses.replace(first, name=f"{1 + len(others)} properties", evidence=listed)]
+    return tuple(r for rs in alike.values() for r in rs)
 
 
 def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str:

@@ -60,7 +60,7 @@ def test_an_id_of_which_nothing_ran_is_not_judged(folder):
     suites.write("pgx", {row["id"]: row for row in (PASSED, late)})
     page = suites.page()
     assert "(`pgx`) | 1 of 2 | 1 | 0 | 7 |" in page
-    assert "- pgx, no property finished in its time: `2048`." in page
+    assert "- pgx, no property was decided: `2048`." in page
     assert "| `pgx:2048`" not in page
 
 

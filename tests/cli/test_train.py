@@ -431,7 +431,7 @@ def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_
         (["CartPole-v1", "--gravity", "5"], "--gravity 5, --env NAME=VALUE sets params and options of the environment"),
         (["ConnectFour-v0"], "put Opponent in wrappers, or train with --algo self_play or --algo alphazero"),
         (["SimpleSpread-mpe", "--no-preset"], "has 3 agents: put AgentsAsLanes in wrappers\n"),
-        (["runs/nothing"], "no id has a slash, and the commands that take the folder of a run find no such folder"),
+        (["runs/nothing"], "no id has a slash, and `jaxenv watch`, `eval` and `render` find no folder of a run there"),
     ],
 )
 def test_wrong_input_to_train_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):

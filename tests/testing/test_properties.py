@@ -23,6 +23,12 @@ from tests.testing.twins import TWINS, Walk
 from tests.testing.twins.values import Counted
 
 
+def test_a_callback_of_a_wrapper_leaves_the_starts_of_the_task_to_be_checked(tmp_path):
+    env = wrappers.RecordVideo(jaxenv.spec("CartPole-v1").make(), tmp_path)
+    report = check_env(env, properties=["starts_distribution"], num_steps=16, progress=None)
+    assert report["starts_distribution"].status is Status.PASSED
+
+
 def test_every_property_has_a_description():
     assert all(check.__doc__.rstrip().endswith(".") for check in PROPERTIES.values())
 

@@ -203,7 +203,7 @@ def starts_distribution(subject: Subject) -> str:
     If the environment declares ``initial_bounds``, that distribution is uniform between these bounds.
     """
     _require_random_start(subject)
-    if "no_callback" in subject.opt_outs:
+    if "no_callback" in getattr(subject.original.unwrapped, "opt_outs", ()):
         raise NotApplicable(f"each of {_NUM_STARTS} lanes may be a process of the host")
     task = take(subject.original.unwrapped, np.zeros(_START_BLOCK, np.int32))
     generator = np.random.default_rng(np.asarray(jax.random.key_data(subject.key)))

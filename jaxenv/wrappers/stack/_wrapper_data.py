@@ -128,7 +128,7 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     """Finds the wrapper called ``name``, of this library or registered; errors start with ``owner``."""
     if not isinstance(name, str):
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
-    if name in _bases:
+    if name in _bases - _known.keys():
         raise ValueError(f"{owner}: {name} is a base to subclass, pass the class that you derive from it")
     if name not in _known:
         hint = meaning(name, r"^use jaxenv.wrappers.") or did_you_mean(name, _known, "jaxenv.wrappers has the names;")

@@ -122,12 +122,15 @@ def test_data_import_no_module_that_the_caller_does_not_name(hover_data):
     assert repr(from_data({**hover_data, "id": "Hover-v0"})) == repr(env)
 
 
-def test_modules_are_names_of_modules_that_exist(hover_data):
+def test_modules_are_names_of_modules_that_exist(hover_data, tmp_path):
     for modules in ("hover_tasks", [3], None):
         with pytest.raises(ValueError, match=r"^from_data: modules .*got "):
             from_data(hover_data, modules)
     with pytest.raises(ValueError, match=r"^from_data: modules: no module 'hover_task' on Python's path"):
         from_data(hover_data, ["hover_task"])
+    (tmp_path / "raising_tasks.py").write_text("raise ValueError('the id is taken')")
+    with pytest.raises(ValueError, match=r"^the id is taken$"):
+        from_data(hover_data, ["raising_tasks"])
     assert "hover_tasks" not in sys.modules
 
 

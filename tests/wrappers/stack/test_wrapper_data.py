@@ -11,6 +11,7 @@ import pytest
 import jaxenv
 from jaxenv import wrappers
 from jaxenv.wrappers import RewardWrapper, from_data, to_data
+from jaxenv.wrappers.stack import _wrapper_data
 
 
 @wrappers.register
@@ -167,3 +168,11 @@ def test_the_name_of_a_wrapper_in_another_library_is_an_error_with_its_name_here
         jaxenv.wrappers.RewardClip
     with pytest.raises(AttributeError, match=r"has no attribute 'low'$"):
         jaxenv.wrappers.low
+
+
+def test_a_registered_class_may_have_the_name_of_a_base(monkeypatch):
+    monkeypatch.setattr(_wrapper_data, "_known", dict(_wrapper_data._known))
+
+    cls = wrappers.register(type("RewardWrapper", (Halved,), {}))
+    data = to_data(cls(jaxenv.spec("CartPole-v1").make()))
+    assert isinstance(from_data(jaxenv.spec("CartPole-v1").make(), data), cls)
