@@ -265,7 +265,7 @@ def test_an_invalid_param_is_refused(value, message):
         ("FrozenLake-misc", "jaxenv.make takes 'gymnax:FrozenLake-misc'"),
         ("MPE_simple_spread_v3", r"'jaxmarl:MPE_simple_spread_v3', or did you mean 'SimpleSpread-mpe'\?$"),
         ("connect_four", r"did you mean 'ConnectFour-v0'\?$"),  # the game itself, which pgx has as well
-        ("runs/nothing", "take the folder of a run$"),
+        ("runs/nothing", "find no folder of a run there$"),
         ("Unheard-v3", "`jaxenv list` and"),
     ],
 )
