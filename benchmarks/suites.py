@@ -184,7 +184,8 @@ def _without_id(suite: str, row: dict[str, Any]) -> str:
     """Returns an error without the parts that name its id, so that ids with one error can be listed together."""
     error = row["error"].replace(f"{suite}:{row['id']}", "").lstrip(": ")
     name = re.escape(row["id"].rpartition("/")[2].partition("-v")[0])
-    return re.sub(rf"(entry point| for environment) '[^']*{name}[^']*'", "", error).replace("import .", "import it.")
+    error = re.sub(rf"entry point '[^']*{name}[^']*'", "it", error)
+    return re.sub(rf" for environment '[^']*{name}[^']*'", "", error)
 
 
 def _finding(findings: list[tuple[str, dict[str, Any]]]) -> list[str]:

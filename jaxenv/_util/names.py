@@ -98,7 +98,7 @@ def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) 
     return f"{owner}: unknown keyword {name!r}{hint} {listed or 'it takes none'}"
 
 
-def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
+def explains_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a method of environments: a keyword that it does not take, or a value too many, is explained."""
     _, *known = inspect.signature(function).parameters
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX
-from jaxenv._util.names import explains_keywords, missing_attribute
+from jaxenv._util.names import explains_arguments, missing_attribute
 from jaxenv.canvas import check_size
 from jaxenv.core import _compiled, _shapes
 from jaxenv.core._checks import declared
@@ -41,7 +41,7 @@ class Environment(WithFacts, abc.ABC):
     # --- episodes: users call `reset` and `step`, layers implement `begin` and `proceed` -----------------------------
 
     @final
-    @explains_keywords
+    @explains_arguments
     def reset(
         self, key: jax.Array, env_id: jax.Array | None = None, *, level: Tree = None, from_state: Tree = None
     ) -> tuple[Tree, TimeStep]:
@@ -81,7 +81,7 @@ class Environment(WithFacts, abc.ABC):
         """
 
     @final
-    @explains_keywords
+    @explains_arguments
     def step(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         """Advances every lane by one step.
 

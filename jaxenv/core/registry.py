@@ -199,7 +199,7 @@ def suite_of(id: str) -> str | None:
 
 
 def import_module(name: str, argument: str = "") -> None:
-    """Imports a module that registers environments, named by an id or an ``argument``; raises if it does not exist."""
+    """Imports a module that registers environments, for an id or an ``argument``; a missing one is a ``ValueError``."""
     try:
         if not all(part.isidentifier() for part in name.split(".")):
             raise ModuleNotFoundError(name=name)

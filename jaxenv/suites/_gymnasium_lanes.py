@@ -234,11 +234,12 @@ class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
 
 def _work(*arguments: Any) -> None:
     """Serves a lane, as Gymnasium's worker does, until the process that started it asks or is gone."""
+    *_, errors, _ = arguments
     try:
         _async_worker(*arguments)
     finally:
         if (parent := multiprocessing.parent_process()) and not parent.is_alive():
-            arguments[-2].cancel_join_thread()  # its errors, which nobody reads: a full pipe would keep this process
+            errors.cancel_join_thread()  # nobody reads them, and a full pipe would keep this process
 
 
 def _named(lanes: list[int]) -> str:

@@ -131,10 +131,9 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     if name in _bases - _known.keys():
         raise ValueError(f"{owner}: {name} is a base to subclass, pass the class that you derive from it")
     if name not in _known:
-        hint = meaning(name, r"^use jaxenv.wrappers.") or did_you_mean(name, _known, "jaxenv.wrappers has the names;")
-        if hint.endswith((";", "?")):
-            hint += " a wrapper of your own is passed as its class, or by name once registered (module:ID imports it)"
-        raise ValueError(f"{owner}: no wrapper {name!r}, {hint}")
+        own = " a wrapper of your own is passed as its class, or by name once registered (module:ID imports it)"
+        hint = did_you_mean(name, _known, "jaxenv.wrappers has the names;") + own
+        raise ValueError(f"{owner}: no wrapper {name!r}, {meaning(name, r'^use jaxenv.wrappers.') or hint}")
     return _known[name]
 
 
