@@ -28,7 +28,7 @@ from jaxenv.core.registry import SUITES
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "suites"
 # The libraries whose API `jaxenv certify` knows. The others have none of their own, or wrap another one.
-CERTIFIED = ("brax", "gymnasium", "gymnax", "jaxmarl", "jumanji", "pgx", "playground")
+CERTIFIED = tuple(sorted(SUITES.keys() - {"bsuite", "envpool", "pettingzoo"}))
 # Making all 1651 ids of EnvPool takes an hour, and some start other programs: these represent their kinds.
 TRIED = {"envpool": ("CartPole-v1", "Blackjack-v1", "LunarLander-v3", "HalfCheetah-v5", "Pong-v5", "WalkerWalk-v1")}
 _MOST = 40  # times the bound of a property: the seconds of wall time after which a process is ended

@@ -165,6 +165,19 @@ def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
     return jax.eval_shape(lambda leaves, *args: function(jax.tree.unflatten(structure, leaves), *args), leaves, *args)
 
 
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """Yields all equations of a jaxpr and of the jaxprs nested in it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_jaxpr):
+            if _is_jaxpr(value):
+                yield from equations(value)
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns")
+
+
 def can_be_made_again(structure: Any) -> bool:
     """Returns whether a later structure can equal this one: its static fields compare by value, not by identity.
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.extend import core as jex
 
 from jaxenv._util.checks import check_callable, check_integer, is_integer
+from jaxenv._util.programs import equations
 
 # Few steps fuse into few kernels; from here on the arithmetic of a step takes longer than its launches.
 _MOST_LANES = 131_072
@@ -35,7 +35,8 @@ def steps_per_iteration(
         raise ValueError(f"{owner}: platform must be 'cpu', 'gpu' or 'tpu', got {platform!r}")
     if not limited_by_launches(num_envs, platform):
         return 1
-    return 1 if _has_loop(jax.make_jaxpr(lambda carry: step(carry, None))(carry).jaxpr) else _STEPS
+    inside = equations(jax.make_jaxpr(lambda carry: step(carry, None))(carry))
+    return 1 if any(equation.primitive.name in ("while", "scan") for equation in inside) else _STEPS
 
 
 def limited_by_launches(num_envs: Any, platform: str | None = None) -> bool:
@@ -64,14 +65,3 @@ def while_loop(
         return step(carry, None)[0] if num_steps == 1 else jax.lax.scan(step, carry, length=num_steps, unroll=True)[0]
 
     return jax.lax.while_loop(unfinished, body, carry)
-
-
-def _has_loop(jaxpr: jex.Jaxpr) -> bool:
-    inner = [p for e in jaxpr.eqns for p in jax.tree.leaves(list(e.params.values()), is_leaf=_is_jaxpr)]
-    return any(e.primitive.name in ("while", "scan") for e in jaxpr.eqns) or any(
-        _has_loop(getattr(p, "jaxpr", p)) for p in inner if _is_jaxpr(p)
-    )
-
-
-def _is_jaxpr(x: Any) -> bool:
-    return isinstance(x, jex.Jaxpr | jex.ClosedJaxpr)

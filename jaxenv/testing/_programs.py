@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -153,19 +153,6 @@ def require_rows_match_specs(env: Environment, level: str = "") -> None:
 def action_shapes(env: Environment) -> Tree:
     """Returns shapes and dtypes of a batch of actions."""
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct((env.num_envs, *s.shape), s.dtype), env.action_spec())
-
-
-def equations(jaxpr: Any) -> Iterator[Any]:
-    """Yields all equations of a jaxpr and of the jaxprs nested in it."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for value in jax.tree.leaves(equation.params, is_leaf=_is_jaxpr):
-            if _is_jaxpr(value):
-                yield from equations(getattr(value, "jaxpr", value))
-
-
-def _is_jaxpr(value: Any) -> bool:
-    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")
 
 
 # --- changes to a stack -----------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ import jaxenv
 from jaxenv.core.registry import SUITES
 from jaxenv.suites import _options, _task
 from jaxenv.suites._task import Single, map_lanes
+from jaxenv.testing import certify
+from tests.packages import imported
 
 FOREIGN = sorted(SUITES.keys() - {"bsuite"})  # bsuite's experiments run on this library's own environments
 ROOT = pathlib.Path(__file__).parents[2]
@@ -46,6 +48,22 @@ def test_every_suite_has_a_page_and_an_extra(suite):
     assert f'jaxenv.make("{suite}:' in page
     extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), flags=re.MULTILINE)
     assert suite in extras
+
+
+@pytest.mark.parametrize(
+    ("suite", "id", "api"),
+    [
+        ("craftax", "Craftax-Classic-Symbolic-v1", "gymnax0"),
+        ("navix", "Navix-Empty-5x5-v0", "navix"),
+        ("playground", "CartpoleBalance", "brax"),
+        ("xminigrid", "MiniGrid-Empty-5x5", "xminigrid"),
+    ],
+)
+def test_certify_speaks_the_api_of_a_suite(suite, id, api):
+    imported(LIBRARIES.get(suite, suite))
+    report = certify(f"{suite}:{id}", properties=["done_is_a_flag"], seconds=1000)
+    assert report.api == api
+    assert len(report.of("passed")) == 2, str(report)
 
 
 def test_options_are_frozen_and_thawed_to_equal_values():

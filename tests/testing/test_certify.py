@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import re
 import threading
@@ -164,6 +165,29 @@ def test_more_seconds_than_a_thread_can_wait_are_refused():
         certify(foreign.Walk(), "gymnax", seconds=1e12)
     with pytest.raises(ValueError, match=r"check_env: max_seconds must be in \[0, .*got 1000000000000"):
         check_env(Chain(), max_seconds=1e12)
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+def test_an_instance_that_differs_is_found(on_host):
+    numbers = itertools.count()
+
+    class FirstPaysMore(foreign.Walk):
+        def __init__(self):
+            super().__init__()
+            self.number = next(numbers)
+
+        def more(self, reward):
+            return reward + np.float32(self.number == 0)
+
+        def step(self, *args):
+            obs, state, reward, *ends = super().step(*args)
+            if on_host:
+                reward = jax.pure_callback(self.more, reward, reward, vmap_method="expand_dims")
+            return obs, state, reward if on_host else self.more(reward), *ends
+
+    (finding,) = certify(FirstPaysMore, "gymnax", properties=["pure"], seconds=LONG).failed
+    assert finding.expected == "the same step from every instance"
+    assert finding.seen.startswith("reward is ")
 
 
 def test_spaces_of_gymnasium_without_bounds_or_shapes():

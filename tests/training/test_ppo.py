@@ -11,8 +11,8 @@ import pytest
 
 import jaxenv
 from jaxenv import data, specs, tree
+from jaxenv._util.programs import equations
 from jaxenv.testing import Counting, count_to_two, random_environment
-from jaxenv.testing._programs import equations
 from jaxenv.training import memories, ppo
 from jaxenv.training.lanes import DeviceLanes
 from jaxenv.wrappers import AutoReset

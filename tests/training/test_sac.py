@@ -10,8 +10,8 @@ import pytest
 
 import jaxenv
 from jaxenv import data, specs
+from jaxenv._util.programs import equations
 from jaxenv.testing import random_environment
-from jaxenv.testing._programs import equations
 from jaxenv.training import sac
 from jaxenv.training.distributions import TanhNormal
 from jaxenv.wrappers import AutoReset, TimeLimit

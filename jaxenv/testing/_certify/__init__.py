@@ -38,8 +38,9 @@ def certify(
     Args:
         env: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory without arguments, or an environment; of gymnax
             also a pair of environment and params.
-        api: ``"gymnax"`` (1.x), ``"gymnax0"`` (0.x), ``"brax"``, ``"jumanji"``, ``"pgx"``, ``"jaxmarl"``, ``"stoa"`` or
-            ``"gymnasium"``; by default the API of the library whose class the environment derives from.
+        api: ``"gymnax"`` (1.x), ``"gymnax0"`` (0.x), ``"brax"``, ``"jumanji"``, ``"pgx"``, ``"jaxmarl"``, ``"navix"``,
+            ``"stoa"``, ``"xminigrid"`` or ``"gymnasium"``; by default that of the library whose class ``env`` derives
+            from.
         against: a reference, given as ``env`` is, for the property ``matches_reference``: rows from equal states must
             agree where the states of ``env`` fit into the reference, else mean lengths and returns of episodes.
         properties: names of the properties to check, all by default.

@@ -4,7 +4,7 @@ import copy
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from jaxenv import tree
 from jaxenv.testing._certify._analysis import draws, ragged, violations
 from jaxenv.testing._certify._dialects import Failure
 from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, ended, leaves
+from jaxenv.testing._programs import quick_options
 from jaxenv.testing.report import NotApplicable, Undecided, described
 from jaxenv.tree._typed_keys import to_words
 
@@ -87,11 +88,9 @@ def pure(trial: Trial) -> None:
     """Another instance, traced later, does the same, and the object stays as it was."""
     other = trial.source.make() if trial.source.make else (copy.copy(trial.env), *trial.made[1:])
     twin = type(trial)(trial.source, trial.dialect, other, trial.seed, trial.seconds)
-    where, lane = "from another instance", trial.keys[0]
-    start, row = at(trial.starts[1], 0), jax.jit(twin.begin)(lane)[1]
-    _compare(trial, start, row, "the same start from every instance", where, _TOLERANCE, lane=0)
-    row = jax.jit(twin.advance)(*at(trial.record.kept[0], 0))[1]
-    _compare(trial, at(at(trial.record.rows, 0), 0), row, "the same step from every instance", where, _TOLERANCE, 0, 0)
+    start, row = at(trial.starts[1], 0), at(at(trial.record.rows, 0), 0)
+    _compare_programs(trial, start, trial.begin_lanes, twin.begin_lanes, (trial.keys,))
+    _compare_programs(trial, row, trial.advance_lanes, twin.advance_lanes, trial.record.kept[0], 0)
     for name, now in trial.numbers().items():
         old = trial.attributes.get(name, now)
         if any(isinstance(x, jax.core.Tracer) for x in now):
@@ -101,35 +100,49 @@ def pure(trial: Trial) -> None:
             raise Failure("reset and step to leave the object alone", seen, 0, 0, f"env.{name}", True)
 
 
+def _compare_programs(trial: Trial, row: Any, first: Any, again: Any, args: Any, t: int | None = None) -> None:
+    """Compares two programs, constants included; if they differ, or call the host, what they return for lane 0."""
+    text, other = (program.trace(*args).lower().as_text() for program in (first, again))
+    if text != other or "callback" in text:
+        expected = f"the same {'start' if t is None else 'step'} from every instance"
+        _compare(trial, row, at(again(*args)[1], 0), expected, "from another instance", _TOLERANCE, t, 0)
+
+
 def _same(a: Any, b: Any) -> bool:
     return np.array_equal(a, b) or np.asarray(a).tobytes() == np.asarray(b).tobytes()  # NaN does not equal NaN
 
 
 def jit_equals_eager(trial: Trial) -> None:
     """A lane alone, without jit, does what it does in a compiled batch."""
-    _alone(trial, trial.advance, "without jit", (0, 1))
+    places = zip(list(trial.record.kept)[-2:], (0, 1), strict=False)  # few, as each call compiles its loops anew
+    _alone(trial, trial.advance, "without jit", places)
 
 
 def vmap_equals_single(trial: Trial) -> None:
     """A lane alone, compiled, does what it does in a batch: lanes do not leak into each other."""
-    _alone(trial, jax.jit(trial.advance), "alone", (0, LANES - 1))
+    step = jax.jit(trial.advance, compiler_options=quick_options())
+    _alone(trial, step, "alone", itertools.product(list(trial.record.kept)[-3:], (0, LANES - 1)))
 
 
-def _alone(trial: Trial, step: Callable[..., Any], how: str, lanes: tuple[int, ...]) -> None:
+def _alone(trial: Trial, step: Callable[..., Any], how: str, places: Iterable[tuple[int, int]]) -> None:
+    """Compares steps ``(t, lane)`` of single lanes with the record."""
     expected = f"a lane {how} to give the row that it has in a batch"
-    for (t, before), lane in itertools.product(list(trial.record.kept.items())[:4], lanes):
-        row = step(*at(before, lane))[1]
+    for t, lane in places:
+        row = step(*at(trial.record.kept[t], lane))[1]
         _compare(trial, at(at(trial.record.rows, t), lane), row, expected, how, _TOLERANCE, t, lane)
 
 
 def arguments_unchanged(trial: Trial) -> None:
     """A step leaves the state that it is given as it is."""
-    carry, key = at(trial.record.kept[0], 0)
-    given = jax.tree.map(lambda x: x, carry)
-    trial.advance(carry, key)
-    was, now = leaves(given), leaves(carry)
-    if changed := [n for n in was | now if was.get(n) is not now.get(n)]:
-        raise Failure("step to leave its arguments alone", f"{changed[0]} was replaced in the given state", 0, 0)
+
+    def step(carry: dict[str, Any], key: jax.Array) -> None:
+        was = leaves(carry)
+        trial.advance(carry, key)
+        now = leaves(carry)
+        if changed := [n for n in was | now if was.get(n) is not now.get(n)]:
+            raise Failure("step to leave its arguments alone", f"{changed[0]} was replaced in the given state", 0, 0)
+
+    jax.eval_shape(step, *at(trial.record.kept[0], 0))
 
 
 def draws_from_its_keys(trial: Trial) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.testing._certify._dialects import Dialect, Failure, Source
+from jaxenv.testing._programs import quick_options
 from jaxenv.testing.report import described
 from jaxenv.tree._typed_keys import to_words
 
@@ -43,12 +44,14 @@ class Trial:
         self._names = {"env": env, "jax": jax, "jnp": jnp}
         self._names |= {"reset": env.init if "init" in dialect.members else env.reset, "step": env.step}
         if "default_params" in dialect.members:
-            self._names["params"] = self.made[1] if self.made[1:] else env.default_params
+            self._names["params"] = self.made[1] if self.made[1:] else self.value(dialect.prepare.partition(" = ")[2])
         limit = self.value(dialect.limit)
         self.limit = None if limit is None or np.ndim(limit) or isinstance(limit, float) else int(limit)
         self.attributes = self.numbers()
         # The compiled reset and step of many lanes.
-        self.begin_lanes, self.advance_lanes = jax.jit(jax.vmap(self.begin)), jax.jit(jax.vmap(self.advance))
+        self.begin_lanes, self.advance_lanes = (
+            jax.jit(jax.vmap(function), compiler_options=quick_options()) for function in (self.begin, self.advance)
+        )
 
     def numbers(self) -> dict[str, list[Any]]:
         """Copies the attributes of the object that hold numbers, arrays, or collections of them."""
@@ -109,7 +112,7 @@ class Trial:
     def record(self) -> "Record":
         """Steps lanes with random legal actions, for at most half of the time that a property has."""
         rows, kept = [], {}
-        steps = STEPS if self.limit is None else max(200, min(self.limit + 20, 2500))
+        steps = STEPS if self.limit is None else max(200, min(self.limit + 20, 3000))
         for t, before, row in self.steps(LANES, steps, self.seconds / 2):
             rows.append(row)
             if t < 3 or t % 100 == 0:

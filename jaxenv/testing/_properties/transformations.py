@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxenv import specs, tree
+from jaxenv._util.programs import equations
 from jaxenv.core._compiled import one_by_one
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.environment import Environment
@@ -35,7 +36,6 @@ from jaxenv.testing._programs import (
     LANES,
     MANY_LANES,
     action_shapes,
-    equations,
     quick,
     quick_options,
     replay,
