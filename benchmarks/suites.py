@@ -221,8 +221,8 @@ difference between what an environment states and what it does, often one line t
 
 One command makes the record and goes on where it was stopped:
 `python -m benchmarks suites --suites gymnax --page docs/evidence/record.md`. It counts CPU
-seconds, on a machine that was shared. A property had at most a minute; what took longer was not run, and is
-not counted as passed.
+seconds, on a machine that was shared. A property had one to five minutes; what took longer was not run, and
+is not counted as passed.
 """
 
 _FINDINGS = """Each program shows its finding with the library alone, without jaxenv. "Confirmed" means that we ran it

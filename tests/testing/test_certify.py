@@ -69,6 +69,21 @@ def test_a_reproduction_shows_what_was_found(capsys, factory, names):
     assert capsys.readouterr().out == "nan\n"
 
 
+class CountingDraw(foreign.Draw):
+    resets = 0
+
+    def reset(self, key):
+        self.resets += 1
+        return super().reset(key)
+
+
+def test_a_reproduction_of_compiled_code_shows_what_its_traces_changed(capsys):
+    (finding,) = certify(CountingDraw, "jumanji", properties=["pure"], seconds=LONG).failed
+    exec(finding.reproduction, {})
+    before, after = capsys.readouterr().out.splitlines()
+    assert before != after
+
+
 def test_a_reproduction_of_episodes_that_differ_runs_more_than_once(capsys):
     (finding,) = certify(foreign.drawing_walk, "gymnax", properties=["same_key_same_episode"], seconds=LONG).failed
     exec(finding.reproduction, {})

@@ -344,8 +344,8 @@ def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Diale
 class Failure(AssertionError):
     """Raised by a property that does not hold.
 
-    ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its steps, in
-    each of its ``runs``; statements may come ``after``.
+    ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its "reset" or
+    its "steps", in each of its ``runs``; statements may come ``after``.
     """
 
     expected: str
@@ -353,7 +353,7 @@ class Failure(AssertionError):
     lane: int = 0
     step: int | None = None
     show: str = ""
-    before: bool = False
+    before: str = ""
     after: tuple[str, ...] = ()
     runs: int = 1
 
@@ -368,7 +368,7 @@ def reproduction(source: Source, dialect: Dialect, seed: int, failure: Failure) 
         start = [f"key = jax.random.PRNGKey({seed})", dialect.reset.format(key="key")]
         again = [] if dialect.restarts else [f"if {dialect.done}: {dialect.reset.format(key='key_reset')}"]
         loop = [dialect.split, *again, *dialect.action.splitlines(), dialect.step]
-    lines = [*start, *(show if failure.before else [])]
+    lines = [*(show if failure.before == "reset" else []), *start, *(show if failure.before == "steps" else [])]
     if failure.step is not None:
         lines += [f"for t in range({failure.step + 1}):", *(f"    {line}" for line in loop)]
     lines += show

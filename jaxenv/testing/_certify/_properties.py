@@ -62,7 +62,7 @@ def same_types(trial: Trial) -> str | None:
             name = changed[0] if changed else "the tree"
             expected = f"{name} to stay {x.get(name, 'absent' if changed else 'the same')} in a step"
             seen = y.get(name, "absent" if changed else "other classes or static fields")
-            raise Failure(expected, seen, 0, step, f"jax.tree.map(jax.typeof, {trial.dialect.carry[-1]})", True)
+            raise Failure(expected, seen, 0, step, f"jax.tree.map(jax.typeof, {trial.dialect.carry[-1]})", "steps")
     weak = [n for n, x in leaves(first).items() if x.weak_type != leaves(second[0])[n].weak_type]
     return f"jit compiles the second step again, as the weak type of {', '.join(weak)} changes" if weak else None
 
@@ -97,7 +97,7 @@ def pure(trial: Trial) -> None:
             raise Failure("no tracer to leave its trace", f"env.{name} holds one", 0, 0, f"env.{name}")
         if changed := [pair for pair in itertools.zip_longest(old, now) if not _same(*pair)]:
             seen = f"env.{name} went from {changed[0][0]} to {changed[0][1]}"
-            raise Failure("reset and step to leave the object alone", seen, 0, 0, f"env.{name}", True)
+            raise Failure("reset and step to leave the object alone", seen, 0, 0, f"env.{name}", "reset")
 
 
 def _compare_programs(trial: Trial, row: Any, first: Any, again: Any, args: Any, t: int | None = None) -> None:
@@ -170,7 +170,7 @@ def draws_from_its_keys(trial: Trial) -> str | None:
         if running.any() and alone and len(stuck) == len(held) and _matters(trial, stuck):
             seen = f"{stuck[0]} stays the same through every episode, and so do the draws"
             expected = "a step that draws random numbers to replace the key in the state"
-            raise Failure(expected, seen, 0, 0, stuck[0], True)
+            raise Failure(expected, seen, 0, 0, stuck[0], "steps")
     return None if distinct > 1 else "all starts look the same, and reset draws nothing that shows"
 
 
