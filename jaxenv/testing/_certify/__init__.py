@@ -39,8 +39,7 @@ def certify(
         env: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory without arguments, or an environment; of gymnax
             also a pair of environment and params.
         api: ``"gymnax"`` (1.x), ``"gymnax0"`` (0.x), ``"brax"``, ``"jumanji"``, ``"pgx"``, ``"jaxmarl"``, ``"navix"``,
-            ``"stoa"``, ``"xminigrid"`` or ``"gymnasium"``; by default that of the library whose class ``env`` derives
-            from.
+            ``"stoa"``, ``"xminigrid"`` or ``"gymnasium"``; by default the API of the base class of ``env``.
         against: a reference, given as ``env`` is, for the property ``matches_reference``: rows from equal states must
             agree where the states of ``env`` fit into the reference, else mean lengths and returns of episodes.
         properties: names of the properties to check, all by default.

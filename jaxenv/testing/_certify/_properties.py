@@ -114,7 +114,7 @@ def _same(a: Any, b: Any) -> bool:
 
 def jit_equals_eager(trial: Trial) -> None:
     """A lane alone, without jit, does what it does in a compiled batch."""
-    places = zip(list(trial.record.kept)[-2:], (0, 1), strict=False)  # few, as each call compiles its loops anew
+    places = zip(list(trial.record.kept)[-2:], (0, 1), strict=False)  # few: each call compiles its loops again
     _alone(trial, trial.advance, "without jit", places)
 
 
