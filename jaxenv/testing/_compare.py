@@ -68,11 +68,10 @@ def require_equal(
     """
     context = f"{context}: " if context else ""
     if tree.structure(expected) != tree.structure(actual):
-        names = [[leaf_name(t, path) for path, _ in jax.tree_util.tree_leaves_with_path(t)] for t in (expected, actual)]
-        only = [sorted(set(a) - set(b)) for a, b in (names, names[::-1])]
+        a, b = ({leaf_name(t, path) for path, _ in jax.tree_util.tree_leaves_with_path(t)} for t in (expected, actual))
         raise Failure(
-            f"{context}the trees {labels[0]} and {labels[1]} differ: only the first has {only[0]}, only the second "
-            f"{only[1]}, or their classes or static fields differ"
+            f"{context}the trees {labels[0]} and {labels[1]} differ: only the first has {sorted(a - b)}, only the "
+            f"second {sorted(b - a)}, or their classes or static fields differ"
         )
     leaves = jax.tree_util.tree_leaves_with_path(to_words(expected))
     for (path, x), y in zip(leaves, jax.tree.leaves(to_words(actual)), strict=True):

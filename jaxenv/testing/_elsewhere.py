@@ -52,10 +52,9 @@ def bounded(function: Callable[[], T], seconds: float | None) -> T:
     def run() -> None:
         try:
             with contextlib.ExitStack() as stack:
-                managers: dict[str, Any] = vars(jax)
                 for name, value in settings.items():
                     if getattr(jax.config, f"jax_{name}") != value:  # each change compiles programs again
-                        stack.enter_context(managers[name](value))
+                        stack.enter_context(getattr(jax, name)(value))
                 if not mesh.empty:
                     stack.enter_context(jax.set_mesh(mesh))
                 outcome.set_result(context.run(function))
@@ -90,13 +89,13 @@ class Reply:
     imported: tuple[str, ...] = ()  # names of all modules that the imports loaded
     not_run: str = ""  # why the environment did not run there; empty if it did
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # `defaults` of the environment
-    # The leaves of `first_rows`, if the programs differ from the asking process's; else None.
+    # The leaves of states and rows ``[T + 1, B, ...]`` from a reset, if the programs differ from the asking process's.
     values: list[np.ndarray] | None = None
 
 
 def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) -> Reply:
     """Asks another process about ``env`` (defined in ``modules``), lane keys ``[B]`` and actions; returns its reply."""
-    pickled, known, reason = None, dict[str, str](), "the environment is defined in a script or notebook"
+    pickled, known, reason = None, list[str](), "the environment is defined in a script or notebook"
     if not modules:
         return Reply(not_run=reason)
     if not any(type(layer).__module__ == "__main__" for layer in layers(env)):
@@ -106,15 +105,13 @@ def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) ->
             reason = str(error)
     settings = {f"jax_{name}": getattr(jax.config, f"jax_{name}") for name in _OF_TRACES.split()}
     data, impl = np.asarray(jax.random.key_data(keys)), str(jax.random.key_impl(keys))
-    request = (modules, settings, pickled, known, data, impl, actions)
+    request = pickle.dumps((modules, settings, pickled, known, data, impl, actions))
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", "from jaxenv.testing import _elsewhere; _elsewhere.answer()"]
     try:
-        process = subprocess.run(
-            command, env=environment, input=pickle.dumps(request), capture_output=True, timeout=_TIMEOUT
-        )
+        process = subprocess.run(command, env=environment, input=request, capture_output=True, timeout=_TIMEOUT)
     except subprocess.TimeoutExpired:
         return Reply(not_run=f"another process took longer than {_TIMEOUT} s to import and trace it")
     except OSError as error:
@@ -129,15 +126,12 @@ def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) ->
 # --- in both processes -----------------------------------------------------------------------------------------------
 
 
-def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
+def digests(env: Environment, keys: jax.Array) -> list[str]:
     """Digests the programs of ``reset`` and ``step``, including constants; nothing is compiled."""
-    state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
-    traced = {
-        "reset": jax.jit(lambda env, keys: env.reset(keys)).trace(env, keys),
-        "step": jax.jit(lambda env, *args: env.step(*args)).trace(env, state, action_shapes(env)),
-    }
-    texts = {name: program.lower(lowering_platforms=("cpu",)).as_text() for name, program in traced.items()}
-    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    reset = jax.jit(lambda env, keys: env.reset(keys)).trace(env, keys)
+    step = jax.jit(lambda env, *args: env.step(*args)).trace(env, reset.out_info[0], action_shapes(env))
+    texts = (program.lower(lowering_platforms=("cpu",)).as_text() for program in (reset, step))
+    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
 
 
 def defaults(env: Environment) -> dict[str, str]:
@@ -155,11 +149,6 @@ def defaults(env: Environment) -> dict[str, str]:
     for layer in layers(env):
         collect(layer)
     return found
-
-
-def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndarray]:
-    """Returns the leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
-    return [np.asarray(x) for x in jax.tree.leaves(to_words(run(env, *start(env, keys), actions)))]
 
 
 # --- in the other process --------------------------------------------------------------------------------------------
@@ -193,7 +182,10 @@ def _reply(request: tuple[Any, ...]) -> Reply:
     try:
         env = pickle.loads(pickled)
         keys = jax.random.wrap_key_data(jnp.asarray(data), impl=impl)
-        values = None if digests(env, keys) == known else first_rows(env, keys, actions)
-        return dataclasses.replace(reply, defaults=defaults(env), values=values)
+        reply = dataclasses.replace(reply, defaults=defaults(env))
+        if digests(env, keys) == known:
+            return reply
+        rows = to_words(run(env, *start(env, keys), actions))
+        return dataclasses.replace(reply, values=[np.asarray(x) for x in jax.tree.leaves(rows)])
     except Exception as error:
         return dataclasses.replace(reply, not_run=f"another process cannot run it: {type(error).__name__}: {error}")

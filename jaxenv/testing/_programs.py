@@ -89,36 +89,30 @@ def run_on(env: Environment, state: Tree, actions: Tree) -> tuple[Tree, TimeStep
     """Steps through ``actions`` ``[T, B, ...]``: states and rows ``[T, B, ...]`` of NumPy."""
     num_steps = len(jax.tree.leaves(actions)[0])
     given = jax.tree.map(lambda x: _numbers(x).broadcast_to(x, (num_steps, *x.shape)), to_numpy(state))
-    return to_numpy(_steps(env, state, given, np.zeros(num_steps, bool), actions))
+    return to_numpy(_steps(env, state, given, np.array(False), actions))
 
 
 def replay(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeStep]:
     """Takes one step from each of ``states`` ``[T, B, ...]``: the next states and rows ``[T, B, ...]`` of NumPy."""
-    num_steps = len(jax.tree.leaves(actions)[0])
     first = jax.tree.map(lambda x: x[0], states)
-    return to_numpy(_steps(env, first, states, np.ones(num_steps, bool), actions))
+    return to_numpy(_steps(env, first, states, np.array(True), actions))
 
 
 @quick
 def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, actions: Tree) -> tuple[Tree, TimeStep]:
-    """Steps from ``given[t]`` where ``uses_given[t]``, else from the last state: one program for `run` and `replay`."""
+    """Steps from ``given[t]`` if ``uses_given``, else from the last state: one program for `run` and `replay`."""
 
-    def one_step(state: Tree, inputs: tuple[Any, jax.Array, jax.Array]) -> tuple[Any, ...]:
-        given, uses_given, action = inputs
+    def one_step(state: Tree, inputs: tuple[Any, jax.Array]) -> tuple[Any, ...]:
+        given, action = inputs
         after = env.step(jax.tree.map(lambda x, y: jnp.where(uses_given, x, y), given, state), action)
         return after[0], after
 
-    return jax.lax.scan(one_step, state, (given, uses_given, actions))[1]
+    return jax.lax.scan(one_step, state, (given, actions))[1]
 
 
 def replayed(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeStep]:
     """Acts as `replay` inside of a trace."""
     return jax.lax.map(lambda given: env.step(*given), (states, actions))
-
-
-def take_keys(keys: jax.Array, index: Any) -> jax.Array:
-    """Returns ``keys[index]``; unlike JAX's own indexing it compiles nothing for each index."""
-    return jax.random.wrap_key_data(np.asarray(jax.random.key_data(keys))[index], impl=jax.random.key_impl(keys))
 
 
 def _numbers(x: Any) -> Any:
@@ -127,7 +121,6 @@ def _numbers(x: Any) -> Any:
 
 
 def sample(spec: Tree, key: jax.Array, shape: tuple[int, ...]) -> Tree:
-    """Draws random values from a tree of specs, as NumPy arrays."""
     return to_numpy(_sample(tree.Static(spec), key, shape))
 
 
@@ -151,7 +144,6 @@ def require_rows_match_specs(env: Environment, level: str = "") -> None:
 
 
 def action_shapes(env: Environment) -> Tree:
-    """Returns shapes and dtypes of a batch of actions."""
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct((env.num_envs, *s.shape), s.dtype), env.action_spec())
 
 
@@ -193,8 +185,7 @@ def with_autoreset(env: Environment, rebuild: Callable[..., Any] = tree.rebuild,
 def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[str]]:
     """Gives shared values (all, or ``only`` one name) per lane; returns the stack and the names of the values.
 
-    With ``varied`` the values differ between lanes: floats by up to a tenth, integers by one if the
-    classes accept that.
+    With ``varied`` they differ between lanes: floats by up to a tenth, integers by one if the classes accept that.
     """
     names: list[str] = []
 

@@ -1,9 +1,8 @@
 """The environment under test, with the compiled rollout that most checks share."""
 
-import dataclasses
 import functools
 import importlib.util
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +16,14 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_steps
 from jaxenv.testing._elsewhere import Reply, ask
-from jaxenv.testing._programs import LANES, output_shapes, per_lane, run, sample, start, take, take_keys, with_restarts
-from jaxenv.testing.report import Failure, NotApplicable, Undecided
+from jaxenv.testing._programs import LANES, output_shapes, per_lane, run, sample, start, take, with_restarts
+from jaxenv.testing.report import Failure, NotApplicable, Undecided, require
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset
 
 
-@dataclasses.dataclass(frozen=True)
-class Rollout:
+class Rollout(NamedTuple):
     """A rollout as NumPy arrays: ``states`` and ``rows`` ``[T + 1, B, ...]``, ``actions`` ``[T, B, ...]``."""
 
     states: Tree
@@ -58,8 +56,7 @@ class Rollout:
         return self.step_type == StepType.LAST
 
 
-@dataclasses.dataclass(frozen=True)
-class EagerRun:
+class EagerRun(NamedTuple):
     """Two resets and two steps without compilation, both steps from the state of the first reset."""
 
     before: list[dict[str, Any]]  # the attributes of all layers and of their classes before the run
@@ -76,6 +73,15 @@ def attributes(env: Environment) -> list[dict[str, Any]]:
 
 
 OTHER_STEPS = 4  # steps of the rollout in another process
+_POISON = {2: np.nan, 4: np.inf}  # by lane
+
+
+def poisoned(x: Any) -> np.ndarray:
+    """Copies floats ``[B, ...]``, with NaN in one lane and infinity in another."""
+    x = np.array(x)
+    for lane, value in _POISON.items():
+        x[lane] = value
+    return x
 
 
 class Subject:
@@ -88,7 +94,6 @@ class Subject:
 
     @functools.cached_property
     def env(self) -> Environment:
-        """The environment with `LANES` lanes; the original lanes are repeated."""
         return self.with_lanes(LANES)
 
     def with_lanes(self, count: int) -> Environment:
@@ -106,7 +111,6 @@ class Subject:
 
     @functools.cached_property
     def auto_reset(self) -> AutoReset:
-        """The ``AutoReset`` in `stack`."""
         for layer in layers(self.stack):
             if isinstance(layer, AutoReset):
                 return layer
@@ -114,7 +118,6 @@ class Subject:
 
     @property
     def strategy(self) -> str:
-        """The restart strategy of `stack` on this platform."""
         declared = self.auto_reset.reset_strategy
         return declared if isinstance(declared, str) else declared.get(jax.default_backend(), declared["default"])
 
@@ -158,19 +161,19 @@ class Subject:
         """Acts as `require_equal` for arrays ``[B, ...]``, up to `rounding`."""
         require_equal(expected, actual, labels, tolerance=self.rounding, context=context, axes=("lane",))
 
-    def require_clean(self, actual: "Rollout", poisoned: list[int], what: str) -> None:
-        """Raises a `Failure` unless lanes next to ``poisoned`` ones are as in the shared rollout."""
-        rollout, clean = self.rollout, np.broadcast_to(~np.isin(np.arange(LANES), poisoned), actual.ends.shape)
-        labels = (f"next to finite {what}", f"next to NaN and infinity in {what} {poisoned}")
+    def require_clean(self, actual: Rollout, what: str) -> None:
+        """Raises a `Failure` unless lanes next to poisoned ones are as in the shared rollout."""
+        rollout, lanes = self.rollout, list(_POISON)
+        labels = (f"next to finite {what}", f"next to NaN and infinity in {what} {lanes}")
+        clean = np.broadcast_to(~np.isin(np.arange(LANES), lanes), actual.ends.shape)
         require_equal((rollout.states, rollout.rows), (actual.states, actual.rows), labels, where=clean)
 
-    def require_contained(self, actual: "Rollout", poisoned: list[int], what: str) -> None:
+    def require_contained(self, actual: Rollout, what: str) -> None:
         """Raises a `Failure` if NaN or infinity of some lanes reaches another lane, or their next episodes."""
-        self.require_clean(actual, poisoned, what)
-        for lane in poisoned:
+        self.require_clean(actual, what)
+        for lane in _POISON:
             later = (np.asarray(self.stack.clock(actual.states).episode) > 0) & (np.arange(LANES) == lane)
-            if not later.any():
-                raise Failure(f"lane {lane} never started another episode, the check needs one")
+            require(later.any(), f"lane {lane} never started another episode, the check needs one")
             # In same_step mode, the row on which an episode starts is still the last row of the previous one.
             later_rows = later & np.roll(later, 1, axis=0) if self.stack.autoreset == "same_step" else later
             require_finite(actual.states, "in an episode after NaN or infinity: state", where=later)
@@ -181,16 +184,11 @@ class Subject:
     @functools.cached_property
     def keys(self) -> tuple[jax.Array, jax.Array]:
         """Two sets of lane keys, each ``Key[B]``."""
-        return take_keys(self.both_keys, slice(LANES)), take_keys(self.both_keys, slice(LANES, None))
-
-    @functools.cached_property
-    def both_keys(self) -> jax.Array:
-        """The keys of both sets, ``Key[2 B]``."""
-        return jax.random.split(self.key, 2 * LANES)
+        both = jax.random.split(self.key, 2 * LANES)
+        return both[:LANES], both[LANES:]
 
     @functools.cached_property
     def shapes(self) -> tuple[Tree, Tree]:
-        """Shapes and dtypes of the outputs of ``reset`` and ``step`` of `env`."""
         return output_shapes(self.env)
 
     @functools.cached_property
@@ -211,21 +209,20 @@ class Subject:
         """
         rollout = self.roll(self.keys[0], self.actions[0])
         mixed = np.any(rollout.ends, axis=1) & ~np.all(rollout.ends, axis=1)
-        if mixed.sum() < 3 and np.any(rollout.step_type == StepType.MID):  # unless all episodes last one step
-            raise self.too_few_ends(f"on only {mixed.sum()} steps some lanes end and others do not, the check needs 3")
+        self.require_steps(mixed.sum(), "some lanes end and others do not", rollout)
         return rollout
 
-    def too_few_ends(self, fault: str) -> Exception:
-        """Returns the exception for a rollout in which too few episodes end.
+    def require_steps(self, count: int, what: str, rollout: Rollout) -> None:
+        """Raises an exception for fewer than 3 steps on which some lanes end, unless all episodes last one step.
 
-        Episodes inside of ``AutoReset`` have the limits `LIMITS`; environments that restart themselves may have long
-        ones.
+        Episodes inside of ``AutoReset`` have limits; environments that restart themselves may have long ones.
         """
-        return (Failure if any(isinstance(layer, AutoReset) for layer in layers(self.stack)) else Undecided)(fault)
+        if count < 3 and np.any(rollout.step_type == StepType.MID):
+            has_limits = any(isinstance(layer, AutoReset) for layer in layers(self.stack))
+            raise (Failure if has_limits else Undecided)(f"on only {count} steps {what}, the check needs 3")
 
     @functools.cached_property
     def other_rollout(self) -> Rollout:
-        """A rollout with other keys and other actions."""
         return self.roll(self.keys[1], self.actions[1])
 
     def roll(self, keys: jax.Array, actions: Tree, env: Environment | None = None) -> Rollout:
@@ -247,8 +244,7 @@ class Subject:
             # The action is a NumPy array, which step could write to. The state is JAX's: steps may use state.at[...].
             passed = (jax.tree.map(lambda x: x if is_key(x) else jnp.array(x), resets[0][0]), action)
             given = jax.tree.map(lambda x: x if is_key(x) else np.array(x), passed)
-            steps = [env.step(*passed) for _ in range(2)]
-        return EagerRun(before, given, passed, resets, steps)
+            return EagerRun(before, given, passed, resets, [env.step(*passed) for _ in range(2)])
 
     @functools.cached_property
     def seeded_start(self) -> tuple[Tree, TimeStep]:

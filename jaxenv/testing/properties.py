@@ -18,17 +18,7 @@ from jaxenv.random import check_one
 from jaxenv.testing._elsewhere import OutOfTime, bounded
 from jaxenv.testing._properties import batch, episodes, randomness, structure, transformations, values, wrapping
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import (
-    Failure,
-    NotApplicable,
-    Report,
-    Result,
-    Status,
-    Undecided,
-    described,
-    functions_of,
-    print_result,
-)
+from jaxenv.testing.report import Failure, Report, Result, Status, Undecided, described, functions_of, print_result
 from jaxenv.testing.toys import every_kind
 
 PROPERTIES: dict[str, Callable[[Subject], str | None]] = {
@@ -37,11 +27,11 @@ PROPERTIES: dict[str, Callable[[Subject], str | None]] = {
     for name, check in functions_of(module).items()
 }
 
+# The other checks rely on these and would only crash without them.
+_PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
+
 # The checks of these compile nothing.
-TRACED_ONLY = (
-    *("same_tree", "leading_lanes", "rows_match_specs", "strict_promotion", "one_trace", "no_callback"),
-    "wrong_actions_refused",
-)
+TRACED_ONLY = (*_PREREQUISITES, "strict_promotion", "one_trace", "no_callback", "wrong_actions_refused")
 
 # The checks of these step one state several times, or restart some of the lanes. Only a class that opts out of
 # ``no_callback`` may opt out of them.
@@ -54,14 +44,10 @@ HOST_OPT_OUTS = (
 # code that starts all episodes alike, uses a key twice, follows the default float dtype or leaves its bounds, functions
 # without a gradient, discounts that mark more than the end of an episode, episodes that go on after a limit inside,
 # starts of which a level fixes a part, and environments computed on the host.
-ALLOWED_OPT_OUTS = frozenset(
-    {
-        *("x64_invariant", "no_callback", "vmap_equals_loop", "gradients_sound", "sharding_invariant"),
-        *("batch_equals_single_lanes", "lane_independent", "nan_contained", "any_number_of_lanes", "lanes_differ"),
-        *("episodes_differ", "no_word_reused", "within_specs", "discount_zero_only_at_last", "time_limit_exact"),
-        "restart_is_reset",
-        *HOST_OPT_OUTS,
-    }
+ALLOWED_OPT_OUTS = frozenset(HOST_OPT_OUTS).union(
+    ("x64_invariant", "no_callback", "vmap_equals_loop", "gradients_sound", "sharding_invariant", "restart_is_reset"),
+    ("batch_equals_single_lanes", "lane_independent", "nan_contained", "any_number_of_lanes", "lanes_differ"),
+    ("episodes_differ", "no_word_reused", "within_specs", "discount_zero_only_at_last", "time_limit_exact"),
 )
 
 # "quick": specs and step types, in one rollout per mode.
@@ -150,8 +136,7 @@ def check_env(
     out_of_time = 0
     for name in sorted(names, key=lambda name: name not in TRACED_ONLY):
         started = time.perf_counter()
-        broken = [p for p in _PREREQUISITES if p in results and results[p].status is Status.FAILED]
-        if broken:
+        if broken := [p for p in _PREREQUISITES if p in results and results[p].status is Status.FAILED]:
             result = Result(name, Status.NOT_RUN, f"not checked: {broken[0]} failed")
         elif out_of_time == _MAX_OUT_OF_TIME:
             result = Result(name, Status.NOT_RUN, f"{_MAX_OUT_OF_TIME} other properties ran out of time")
@@ -170,10 +155,7 @@ def check_env(
     return report
 
 
-# The other checks rely on these and would only crash without them.
-_PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
-# A computation that hangs may be one that most checks share.
-_MAX_OUT_OF_TIME = 3
+_MAX_OUT_OF_TIME = 3  # a computation that hangs may be one that most checks share
 
 
 def _subjects(env: Any, around: tuple[Environment, ...]) -> tuple[list[Environment], str]:
@@ -221,7 +203,7 @@ def _check(name: str, subject: Subject) -> Result:
                 raise Failure(f"only a class that opts out of no_callback may opt out of it: {reason}")
             return Result(name, Status.OPTED_OUT, reason)
         return Result(name, Status.PASSED, PROPERTIES[name](subject) or "")
-    except (NotApplicable, Undecided) as reason:
+    except Undecided as reason:
         return Result(name, reason.status, str(reason))
     except Failure as failure:
         return Result(name, Status.FAILED, str(failure))

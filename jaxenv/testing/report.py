@@ -43,10 +43,22 @@ class Undecided(Exception):
     status = Status.NOT_RUN
 
 
-class NotApplicable(Exception):
+class NotApplicable(Undecided):
     """Raised by a check that has nothing to check; the message is the reason."""
 
     status = Status.NOT_APPLICABLE
+
+
+def require(holds: Any, evidence: str) -> None:
+    """Raises a `Failure` unless a property holds."""
+    if not holds:
+        raise Failure(evidence)
+
+
+def require_applicable(applies: Any, reason: str) -> None:
+    """Raises `NotApplicable` unless a property applies."""
+    if not applies:
+        raise NotApplicable(reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +183,7 @@ def _joined(results: tuple[Result, ...]) -> tuple[Result, ...]:
     return tuple(r for rs in alike.values() for r in rs)
 
 
-def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str:
+def _table(results: tuple[Result, ...], names: int = 0) -> str:
     """Formats columns of name, status and evidence; long evidence wraps within its column."""
     if not results:
         return "  nothing was checked"
@@ -179,16 +191,9 @@ def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str
     lines = []
     for r in results:
         head = f"  {r.name.ljust(names)}  {r.status.ljust(statuses)}  "
-        lines.append(
-            textwrap.fill(
-                " ".join(r.evidence.split()) or "-",
-                width=max(width, len(head) + 40),
-                initial_indent=head,
-                subsequent_indent=" " * len(head),
-                break_on_hyphens=False,
-            )
-        )
-    return "\n".join(line.removesuffix("  -").rstrip() for line in lines)
+        wrapper = textwrap.TextWrapper(max(120, len(head) + 40), head, " " * len(head), break_on_hyphens=False)
+        lines.append(wrapper.fill(" ".join(r.evidence.split()) or "-").removesuffix("  -").rstrip())
+    return "\n".join(lines)
 
 
 _PACKAGE = pathlib.Path(__file__).parents[1]

@@ -16,7 +16,7 @@ from jaxenv.testing._certify._against import matches
 from jaxenv.testing._certify._dialects import DIALECTS, Failure, dialect_of, reproduction, source_of
 from jaxenv.testing._certify._trial import HostTrial, Trial
 from jaxenv.testing._elsewhere import OutOfTime, bounded
-from jaxenv.testing.report import NotApplicable, Report, Result, Status, Undecided, described, functions_of
+from jaxenv.testing.report import Report, Result, Status, Undecided, described, functions_of
 
 PROPERTIES: dict[str, Callable[[Trial], str | None]] = functions_of(_properties)
 _LATE = "did not finish in"
@@ -114,7 +114,7 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
         return result(Status.PASSED, _in_time(lambda: check(trial), trial.seconds) or "")
     except OutOfTime:
         return result(Status.NOT_RUN, f"{_LATE} {trial.seconds:g} s, the time for a property (seconds=, --seconds)")
-    except (NotApplicable, Undecided) as skip:
+    except Undecided as skip:
         return result(skip.status, str(skip))
     except Failure as f:
         text = reproduction(trial.source, trial.dialect, trial.seed + f.lane, f)

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from jaxenv.testing._certify._dialects import Failure
-from jaxenv.testing._certify._trial import LANES, STARTS, Record, Trial, at, leaves
+from jaxenv.testing._certify._trial import LANES, STARTS, Record, Trial, leaves
+from jaxenv.testing._compare import take_steps as at
 from jaxenv.testing.report import Undecided
 
 STEPS, EPISODES = 200, 512

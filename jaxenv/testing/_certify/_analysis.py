@@ -45,10 +45,7 @@ def draws(jaxpr: Any, given: list[Value] | None = None) -> Draws:
         params = [x for value in eqn.params.values() for x in (value if isinstance(value, tuple | list) else [value])]
         inner = [getattr(x, "jaxpr", x) for x in params if hasattr(x, "eqns")]
         text = str([x for x in params if not (hasattr(x, "eqns") or callable(x))])
-        inputs, drawn = (
-            frozenset[int]().union(*sets)
-            for sets in zip(*((x.inputs, x.drawn) for x in [*read, _CONSTANT]), strict=True)
-        )
+        inputs, drawn = _NONE.union(*(x.inputs for x in read)), _NONE.union(*(x.drawn for x in read))
         made = Value(inputs, hash((name, text, *(x.computation for x in read))), drawn)
         if name in _RANDOM:
             found[made] += 1
@@ -106,8 +103,7 @@ def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tu
         outside = sign * values.astype(np.float64) < sign * bound - slack
         if outside.any():
             at = tuple(map(int, np.argwhere(outside)[0]))
-            element = list(at[2:]) or ""
-            expected = f"{name}{element} {word} {bound[at[2:]]:g}, as its space says"
+            expected = f"{name}{list(at[2:]) or ''} {word} {bound[at[2:]]:g}, as its space says"
             yield expected, str(values[at]), outside.reshape(*values.shape[:2], -1).any(-1)
 
 

@@ -31,7 +31,7 @@ class Dialect:
     restarts: bool = False  # whether `step` itself starts the next episode
     observation: str = "obs"
     reward: str = "reward"
-    done: str = "terminated | truncated"
+    done: str = "done"
     terminated: str = ""
     truncated: str = ""
     final: str = ""
@@ -49,7 +49,6 @@ class Dialect:
 
     @property
     def split(self) -> str:
-        """The statement that splits the key of a step."""
         names = "key, key_action, key_step" + ("" if self.restarts else ", key_reset")
         return f"{names} = jax.random.split(key, {3 if self.restarts else 4})"
 
@@ -94,19 +93,17 @@ _LOST = {
 }
 _KEPT = {"final_observation": "the row that ends an episode holds it: restarts are left to wrappers"}
 _COMPILED = "reset, step = jax.jit(env.reset), jax.jit(env.step)"
-_GYMNAX = Dialect(
-    api="gymnax",
+_GYMNAX0 = Dialect(
+    api="gymnax0",
     members="reset step action_space observation_space default_params",
     prepare="params = env.default_params",
     reset="obs, state = env.reset({key}, params)",
-    step="obs, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)",
+    step="obs, state, reward, done, info = env.step(key_step, state, action, params)",
     carry=("state", "obs"),
     restarts=True,
-    terminated="terminated",
-    truncated="truncated",
-    final="info['final_observation']",
     space="env.observation_space(params)",
     limit="getattr(params, 'max_steps_in_episode', None)",
+    reasons=_LOST,
 )
 _STOA = Dialect(
     api="stoa",
@@ -125,17 +122,17 @@ _STOA = Dialect(
     reasons={**_KEPT, "truncation": "the step type and the discount tell it"},
 )
 _ALL = (
-    _GYMNAX,
     dataclasses.replace(
-        _GYMNAX,
-        api="gymnax0",
-        step="obs, state, reward, done, info = env.step(key_step, state, action, params)",
-        done="done",
-        terminated="",
-        truncated="",
-        final="",
-        reasons=_LOST,
+        _GYMNAX0,
+        api="gymnax",
+        step="obs, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)",
+        done="terminated | truncated",
+        terminated="terminated",
+        truncated="truncated",
+        final="info['final_observation']",
+        reasons={},
     ),
+    _GYMNAX0,
     Dialect(
         api="jaxmarl",
         members="reset step agents num_agents action_space observation_space",
@@ -255,16 +252,12 @@ _ALL = (
 )
 DIALECTS = {dialect.api: dialect for dialect in _ALL}
 
+_MAKE = ("jumanji", "pgx", "jaxmarl", "navix", "xminigrid", "gymnasium")  # the libraries with a function ``make``
 # How each library makes an environment: import and expression.
 _MAKERS = {
     "gymnax": ("import gymnax", "gymnax.make({!r})[0]"),
     "brax": ("from brax import envs", "envs.get_environment({!r})"),
-    "jumanji": ("import jumanji", "jumanji.make({!r})"),
-    "pgx": ("import pgx", "pgx.make({!r})"),
-    "jaxmarl": ("import jaxmarl", "jaxmarl.make({!r})"),
-    "navix": ("import navix", "navix.make({!r})"),
-    "xminigrid": ("import xminigrid", "xminigrid.make({!r})"),
-    "gymnasium": ("import gymnasium", "gymnasium.make({!r})"),
+    **{library: (f"import {library}", f"{library}.make({{!r}})") for library in _MAKE},
     "craftax": (
         "from craftax.craftax_env import make_craftax_env_from_name",
         "make_craftax_env_from_name({!r}, auto_reset=True)",

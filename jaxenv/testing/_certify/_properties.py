@@ -14,9 +14,10 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.testing._certify._analysis import draws, ragged, violations
 from jaxenv.testing._certify._dialects import Failure
-from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, ended, leaves
+from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, ended, leaves
+from jaxenv.testing._compare import take_steps as at
 from jaxenv.testing._programs import quick_options
-from jaxenv.testing.report import NotApplicable, Undecided, described
+from jaxenv.testing.report import NotApplicable, Undecided, described, require_applicable
 from jaxenv.tree._typed_keys import to_words
 
 _TOLERANCE = 1e-3  # two programs may round differently, and the physics of a step amplifies that
@@ -234,8 +235,7 @@ def done_is_a_flag(trial: Trial) -> None:
 def step_types(trial: Trial) -> None:
     """A reset is FIRST and no step is; the discount lies in [0, 1], and 0 means a termination."""
     rows, d = trial.record.rows, trial.dialect
-    if not d.step_type:
-        raise NotApplicable("the API has no step types and no discounts")
+    require_applicable(d.step_type, "the API has no step types and no discounts")
     at_reset = trial.starts[1]["step_type"][None]
     _forbid(at_reset != 0, "step_type FIRST (0) at a reset", at_reset, d.step_type, at_reset=True)
     discount, step_type = rows["discount"], rows["step_type"]
@@ -253,8 +253,7 @@ def step_types(trial: Trial) -> None:
 def legal_actions(trial: Trial) -> None:
     """Masks are boolean and leave an action at each start; in Pgx and JaxMARL also while an episode runs."""
     rows, d = trial.record.rows, trial.dialect
-    if "mask" not in rows:
-        raise NotApplicable("the environment states no legal actions")
+    require_applicable("mask" in rows, "the environment states no legal actions")
     for name, at_reset in leaves(trial.starts[1]["mask"]).items():
         x, label = leaves(rows["mask"])[name], f"the mask{f' of {name}' if name else ''}"
         if d.api != "jaxmarl":
@@ -271,8 +270,7 @@ def legal_actions(trial: Trial) -> None:
 
 def agents(trial: Trial) -> None:
     """Observations, rewards and dones have an entry per agent, and ``"__all__"`` is set when all are done."""
-    if not trial.dialect.dones:
-        raise NotApplicable("the API has no dicts by agent")
+    require_applicable(trial.dialect.dones, "the API has no dicts by agent")
     rows, names, number = trial.record.rows, list(trial.env.agents), trial.env.num_agents
     shown = f"{number} for {names}", "env.num_agents, env.agents"
     _forbid(number != len(names), "num_agents to be the number of agents", *shown, at_reset=True)
@@ -306,8 +304,7 @@ def _episodes(trial: Trial, least: int) -> list[tuple[int, int, int]]:
 
 def truncation(trial: Trial) -> str | None:
     """Only a time limit truncates an episode; the rules may end it in the same step."""
-    if trial.limit is None:
-        raise NotApplicable("the environment states no limit of steps")
+    require_applicable(trial.limit is not None, "the environment states no limit of steps")
     at_limit = []
     for lane, t, length in _episodes(trial, 1):
         told = bool(trial.record.rows["truncated"][t, lane])
@@ -322,8 +319,7 @@ def truncation(trial: Trial) -> str | None:
 def restart(trial: Trial) -> None:
     """The step that ends an episode starts a new one, which looks like a start, and another one each time."""
     d, record = trial.dialect, trial.record
-    if not d.restarts:
-        raise NotApplicable("the API leaves restarts to wrappers")
+    require_applicable(d.restarts, "the API leaves restarts to wrappers")
     ends = _episodes(trial, 6)
     starts = _flat(trial.starts[1]["observation"]).astype(np.float64)
     rows = _flat(record.rows["observation"], 2).astype(np.float64)
@@ -371,8 +367,7 @@ def final_observation(trial: Trial) -> None:
 
 def _flat(values: Any, axes: int = 1) -> np.ndarray:
     """Joins the leaves of ``[N, ...]`` or ``[T, B, ...]`` to vectors."""
-    arrays = map(np.asarray, jax.tree.leaves(values))
-    return np.concatenate([x.reshape(*x.shape[:axes], -1) for x in arrays], axis=-1)
+    return np.concatenate([x.reshape(*x.shape[:axes], -1) for x in map(np.asarray, jax.tree.leaves(values))], axis=-1)
 
 
 def _compare(
@@ -384,8 +379,7 @@ def _compare(
         x, y = np.asarray(x), np.asarray(other[name])
         equal = (x == y) | (x != x) & (y != y)
         if x.dtype.kind == "f":
-            scale = 1 + np.max(np.abs(x), initial=0, where=np.isfinite(x))
-            equal |= np.abs(x - y) <= tolerance * scale
+            equal |= np.abs(x - y) <= tolerance * (1 + np.max(np.abs(x), initial=0, where=np.isfinite(x)))
         if not np.all(equal):
             index = tuple(map(int, np.argwhere(~equal)[0]))
             seen = f"{name}{list(index) or ''} is {x[index]}, and {y[index]} {where}"

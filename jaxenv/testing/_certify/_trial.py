@@ -14,6 +14,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.testing._certify._dialects import Dialect, Failure, Source
+from jaxenv.testing._compare import stack
+from jaxenv.testing._compare import take_steps as at
 from jaxenv.testing._programs import quick_options
 from jaxenv.testing.report import described
 from jaxenv.tree._typed_keys import to_words
@@ -49,9 +51,8 @@ class Trial:
         self.limit = None if limit is None or np.ndim(limit) or isinstance(limit, float) else int(limit)
         self.attributes = self.numbers()
         # The compiled reset and step of many lanes.
-        self.begin_lanes, self.advance_lanes = (
-            jax.jit(jax.vmap(function), compiler_options=quick_options()) for function in (self.begin, self.advance)
-        )
+        self.begin_lanes = jax.jit(jax.vmap(self.begin), compiler_options=quick_options())
+        self.advance_lanes = jax.jit(jax.vmap(self.advance), compiler_options=quick_options())
 
     def numbers(self) -> dict[str, list[Any]]:
         """Copies the attributes of the object that hold numbers, arrays, or collections of them."""
@@ -61,11 +62,9 @@ class Trial:
         return jax.tree.map(lambda x: x if isinstance(x, jax.core.Tracer) else np.array(to_words(x)), held)
 
     def value(self, expression: str, **names: Any) -> Any:
-        """Evaluates an expression of the dialect."""
         return eval(_code(expression, "<loop>", "eval"), self._names | names)
 
     def run(self, *statements: str, **names: Any) -> dict[str, Any]:
-        """Executes statements of the dialect and returns all names."""
         names = self._names | names
         for statement in statements:
             exec(_code(statement, "<loop>", "exec"), names)
@@ -125,7 +124,7 @@ class Trial:
 
     def steps(self, lanes: int, most: int, seconds: float) -> Iterator[tuple[int, Any, dict[str, Any]]]:
         """Yields step, carry and keys before it, and row, restarting lanes whose dialect leaves that to wrappers."""
-        carry, key = jax.tree.map(lambda x: x[:lanes], (self.starts[0], self.keys))
+        carry, key = at((self.starts[0], self.keys), slice(lanes))
         row: dict[str, Any] = {}
         until = math.inf
         for t in range(most):
@@ -142,12 +141,12 @@ class Trial:
         if self.dialect.restarts or not (done := ended(row)).any():
             return carry
         resets = jnp.tile(jax.vmap(lambda k: jax.random.split(k, 4)[3])(key), (STARTS // len(key), 1))
-        return _where(done, jax.tree.map(lambda x: x[: len(key)], self.begin_lanes(resets)[0]), carry)
+        return _where(done, at(self.begin_lanes(resets)[0], slice(len(key))), carry)
 
     @functools.cached_property
     def first_step(self) -> Any:
         """The results of the first step of all lanes, which compiles it."""
-        return self.advance_lanes(*jax.tree.map(lambda x: x[:LANES], (self.starts[0], self.keys)))
+        return self.advance_lanes(*at((self.starts[0], self.keys), slice(LANES)))
 
 
 class Record:
@@ -155,7 +154,7 @@ class Record:
 
     def __init__(self, rows: list[dict[str, Any]], kept: dict[int, Any]) -> None:
         self.kept = kept
-        self.rows: dict[str, Any] = jax.tree.map(lambda *x: np.stack(x), *rows)
+        self.rows: dict[str, Any] = stack(rows)
         self.done = np.stack(list(map(ended, rows)))
         # Complete episodes as `(lane, step of the end, length)`, lane by lane.
         ends = [(lane, [-1, *np.flatnonzero(self.done[:, lane])]) for lane in range(self.done.shape[1])]
@@ -169,8 +168,7 @@ class HostTrial(Trial):
 
     @functools.cached_property
     def starts(self) -> tuple[Any, dict[str, Any]]:
-        rows = [self._reset(self.seed + lane) for lane in range(STARTS)]
-        return {}, jax.tree.map(lambda *x: np.stack(x), *rows)
+        return {}, stack([self._reset(self.seed + lane) for lane in range(STARTS)])
 
     def _reset(self, seed: int | None) -> dict[str, Any]:
         return jax.tree.map(np.array, self.row(self.run(self.dialect.reset.format(key=f"seed={seed}")), _ON_RESET))
@@ -198,17 +196,11 @@ class HostTrial(Trial):
                 row = self.row(self.run(self.dialect.action, self.dialect.step), _ON_STEP)
                 rows.append(jax.tree.map(np.array, row))
             lanes.append(rows)
-        return Record([jax.tree.map(lambda *x: np.stack(x), *rows) for rows in zip(*lanes, strict=False)], {})
+        return Record([stack(rows) for rows in zip(*lanes, strict=False)], {})
 
 
 def leaves(values: Any) -> dict[str, Any]:
-    """Returns the leaves of a tree by name."""
     return {tree.path_name(path): x for path, x in jax.tree_util.tree_leaves_with_path(values)}
-
-
-def at(values: Any, index: int) -> Any:
-    """Returns element ``index`` of every leaf."""
-    return jax.tree.map(lambda x: x[index], values)
 
 
 def ended(row: dict[str, Any]) -> Any:

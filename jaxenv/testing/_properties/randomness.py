@@ -25,7 +25,7 @@ from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._elsewhere import defaults
 from jaxenv.testing._programs import LANES, action_shapes, carries, quick, quick_options, take
 from jaxenv.testing._subject import OTHER_STEPS, Subject, attributes
-from jaxenv.testing.report import Failure, NotApplicable, is_authors, place
+from jaxenv.testing.report import Failure, NotApplicable, is_authors, place, require, require_applicable
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key, to_words
 from jaxenv.wrappers import AutoReset, FixedResetKey
@@ -77,8 +77,7 @@ def episodes_differ(subject: Subject) -> str:
     clock = subject.stack.clock(subject.rollout.states)
     ids = np.stack([np.asarray(x).ravel() for x in (clock.env_id, clock.episode, *clock.key)], axis=-1)
     num_episodes, num_streams = (len(np.unique(ids[:, columns], axis=0)) for columns in ([0, 1], [1, 2, 3]))
-    if num_episodes != num_streams:
-        raise Failure(f"the {num_episodes} episodes of all lanes share {num_streams} stream keys")
+    require(num_episodes == num_streams, f"the {num_episodes} episodes of all lanes share {num_streams} stream keys")
     expected = LANES + int(np.sum(subject.rollout.ends[:-1]))
     if subject.stack.autoreset == "next_step" and num_episodes != expected:
         raise Failure(f"{expected} episodes were started, the clock counts {num_episodes}")
@@ -87,13 +86,11 @@ def episodes_differ(subject: Subject) -> str:
         raise NotApplicable("FixedResetKey starts all episodes in the same state")
     episode = np.asarray(clock.episode)[-1]
     lane = int(np.argmax(episode))
-    if episode[lane] < 3:
-        raise NotApplicable(f"no lane starts more than {episode[lane] + 1} episodes")
+    require_applicable(episode[lane] >= 3, f"no lane starts more than {episode[lane] + 1} episodes")
     at_start = np.asarray(clock.step)[:, lane] == 0
     starts = [x[at_start, lane] for x in subject.task_arrays(subject.rollout)]
     if not any(np.any(x != x[:1]) for x in starts):
-        if carries(subject.stack):
-            raise NotApplicable("carry keeps the state that episodes start with")
+        require_applicable(not carries(subject.stack), "carry keeps the state that episodes start with")
         raise Failure(f"all {at_start.sum()} episodes of lane {lane} start in the same state, from {starts[0][0]}")
     return f"{at_start.sum()} starts of lane {lane}"
 
@@ -139,8 +136,7 @@ def no_word_reused(subject: Subject) -> str:
             if (earlier := seen.setdefault(word.tobytes(), draw)) is not draw:
                 remedy = "a second draw needs random.fold_in(stream, 'name')"
                 raise Failure(f"the same block of random words is drawn twice: {earlier}; {draw}; {remedy}")
-    if not seen:
-        raise NotApplicable("nothing is drawn")
+    require_applicable(seen, "nothing is drawn")
     return f"{len(seen)} blocks of words"
 
 
@@ -162,9 +158,8 @@ def _record_draws(traced: bool) -> Iterator[list[tuple[str, jax.Array]]]:
     thread = threading.get_ident()  # others draw, too, while a check that ran out of time goes on
 
     def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
-        offset = jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN)
-        tweaked = dataclasses.replace(stream, k0=stream.k0 + offset)
-        counters = (tweaked.k0, stream.k1, stream.c0, stream.c1)
+        k0 = stream.k0 + jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN)
+        counters = (k0, stream.k1, stream.c0, stream.c1)
         if thread == threading.get_ident() and (traced or not any(isinstance(x, jax.core.Tracer) for x in counters)):
             draws.append((_consumer(), jnp.stack([x.ravel() for x in jnp.broadcast_arrays(*counters)], axis=-1)))
         return block(stream, number)
@@ -269,8 +264,7 @@ def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray
         return
     distance = _ks_distance((x - low) / (high - low), (np.arange(len(x)) + 0.5) / len(x)) * np.sqrt(2)
     if distance > _KS_LIMIT:
-        bounds = f"the stated bounds {low[0]} and {high[0]}"
-        raise Failure(f"{name}: not uniform between {bounds}{_statistic(distance)}")
+        raise Failure(f"{name}: not uniform between the stated bounds {low[0]} and {high[0]}{_statistic(distance)}")
 
 
 def _statistic(distance: float) -> str:
@@ -290,8 +284,7 @@ def _require_random_start(subject: Subject) -> None:
     task = subject.env.unwrapped
     jaxpr = jax.make_jaxpr(lambda *words: task.begin(Starts(words, number, number))[0].task)(word, word).jaxpr
     used = {id(v) for equation in jaxpr.eqns for v in equation.invars} | {id(v) for v in jaxpr.outvars}
-    if not used & {id(v) for v in jaxpr.invars}:
-        raise NotApplicable("initial draws nothing")
+    require_applicable(used & {id(v) for v in jaxpr.invars}, "initial draws nothing")
 
 
 def step_repeatable(subject: Subject) -> None:
@@ -312,8 +305,7 @@ def inputs_unmodified(subject: Subject) -> None:
 
 def immutable(subject: Subject) -> None:
     """Attributes can be neither assigned nor changed by a run, and environments of equal configuration share code."""
-    eager = subject.eager
-    for layer, before, now in zip(layers(subject.stack), eager.before, attributes(subject.stack), strict=True):
+    for layer, before, now in zip(layers(subject.stack), subject.eager.before, attributes(subject.stack), strict=True):
         for name in before | now:
             if not name.startswith("__") and before.get(name) is not now.get(name):
                 raise Failure(f"{type(layer).__name__}.{name} changed from {before.get(name)!r} to {now.get(name)!r}")

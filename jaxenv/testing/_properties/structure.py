@@ -10,7 +10,7 @@ from jaxenv import tree
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import LANES, action_shapes, output_shapes, replay, require_rows_match_specs
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable, described
+from jaxenv.testing.report import Failure, NotApplicable, described, require, require_applicable
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
@@ -121,17 +121,14 @@ _HEAVY = ("gymnasium", "gym", "gymnax", "brax", "matplotlib", "pygame", "flax", 
 def light_import(subject: Subject) -> str:
     """Importing the modules of the stack starts no backend and loads no plotting, gym or learning library."""
     names, reply = subject.modules, subject.other_process
-    if not names:
-        raise NotApplicable("the environment is defined in a script or notebook")
+    require_applicable(names, "the environment is defined in a script or notebook")
     if reply.import_error:
         unknown = (f"No module named '{x}'" for name in names for x in (name, name.partition(".")[0]))
         if any(text in reply.import_error for text in unknown):
             raise NotApplicable(f"another process cannot import it: {reply.import_error}")
         raise Failure(f"importing {', '.join(names)} fails: {reply.import_error}")
-    if not reply.imported:
-        raise NotApplicable(reply.not_run)
-    if reply.started:
-        raise Failure(f"importing {', '.join(names)} starts a backend: a module creates an array on import")
+    require_applicable(reply.imported, reply.not_run)
+    require(not reply.started, f"importing {', '.join(names)} starts a backend: a module creates an array on import")
     if heavy := sorted(set(_HEAVY) & set(reply.imported)):
         raise Failure(f"importing {', '.join(names)} imports {heavy[0]}")
     return ", ".join(names)

@@ -45,7 +45,7 @@ from jaxenv.testing._programs import (
     with_autoreset,
 )
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, require, require_applicable
 from jaxenv.tree import Tree
 
 
@@ -110,12 +110,8 @@ def scan_equals_loop(subject: Subject) -> None:
 
 def no_callback(subject: Subject) -> None:
     """Compiled code neither calls Python nor transfers data between devices."""
-
-    def reset_and_step(env: Environment, key: jax.Array, action: Tree) -> Any:
-        return env.step(env.reset(key)[0], action)
-
-    env = subject.env
-    jaxpr = jax.make_jaxpr(reset_and_step)(env, subject.key, specs.zeros(env.action_spec(), (LANES,)))
+    env, action = subject.env, specs.zeros(subject.env.action_spec(), (LANES,))
+    jaxpr = jax.make_jaxpr(lambda env, key, action: env.step(env.reset(key)[0], action))(env, subject.key, action)
     for equation in equations(jaxpr.jaxpr):
         name = equation.primitive.name
         # A transfer names a sharding or a memory; compiled code ignores the name of a device.
@@ -172,8 +168,8 @@ def gradients_sound(subject: Subject) -> str:
     They are taken with respect to params, state and continuous actions. All restart strategies give the same
     gradients. If the environment declares itself ``smooth``, they equal finite differences.
     """
-    rollout = subject.rollout
-    gradients = _rollout_gradients(subject, np.ones(rollout.ends[1:].shape, np.float32))
+    rollout, weights = subject.rollout, np.ones(subject.rollout.ends[1:].shape, np.float32)
+    gradients = to_numpy(_gradients(subject.stack, rollout.start[0], rollout.actions, weights))
     require_finite(gradients, "gradient with respect to", axes=())
     if subject.lanes_are_independent:
         _require_cut_at_restarts(subject)
@@ -186,18 +182,18 @@ def gradients_sound(subject: Subject) -> str:
     labels = (f"with {subject.strategy}", f"with {other}")
     require_equal(expected, actual, labels, context="gradients", tolerance=100 * subject.rounding, axes=())
     task = subject.original.unwrapped
-    smooth = isinstance(task, Task) and task.smooth
-    return _require_equal_differences(subject) if smooth else "finite, cut at restarts"
+    return _require_equal_differences(subject) if isinstance(task, Task) and task.smooth else "finite, cut at restarts"
 
 
 def _require_cut_at_restarts(subject: Subject) -> None:
-    episode = np.asarray(subject.stack.clock(subject.rollout.states).episode)
+    rollout = subject.rollout
+    episode = np.asarray(subject.stack.clock(rollout.states).episode)
     later = episode > episode[:1]
     if subject.stack.autoreset == "same_step":  # the row on which an episode starts has the reward of the previous one
         later[1:] &= later[:-1]
-    if not later.any():
-        raise Failure("no lane started a second episode, the check needs one")
-    _, state, actions = _rollout_gradients(subject, later[1:].astype(np.float32))
+    require(later.any(), "no lane started a second episode, the check needs one")
+    weights = later[1:].astype(np.float32)
+    _, state, actions = to_numpy(_gradients(subject.stack, rollout.start[0], rollout.actions, weights))
     _require_zero("the state", jax.tree.map(lambda x: x[None], state), np.ones_like(later[:1]))
     _require_zero("actions", actions, episode[:-1] == episode[:1])
 
@@ -233,20 +229,16 @@ def _scalar(row: TimeStep) -> jax.Array:
     return sum(jnp.mean(x.astype(jnp.float32).reshape(x.shape[0], -1), axis=1) for x in leaves)  # type: ignore[return-value]
 
 
-def _rollout_gradients(subject: Subject, weights: np.ndarray) -> Tree:
-    """Returns gradients (env, first state, actions) of a weighted sum over the rows of the shared rollout."""
-    return to_numpy(_gradients(subject.stack, subject.rollout.start[0], subject.rollout.actions, weights))
-
-
 @quick
 def _gradients(env: Environment, state: Tree, actions: jax.Array, weights: jax.Array) -> Any:
-    def weighted_sum(env: Environment, state: Tree, actions: Tree) -> jax.Array:
-        def one_step(state: Tree, given: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
-            action, weight = given
-            state, row = env.step(state, action)
-            return state, jnp.sum(weight * _scalar(row))
+    """Returns gradients (env, first state, actions) of a weighted sum over the rows ``[T, B, ...]`` of a rollout."""
 
-        return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
+    def weighted_sum(env: Environment, state: Tree, actions: Tree) -> jax.Array:
+        def one_step(state: Tree, action: Tree) -> tuple[Any, jax.Array]:
+            state, row = env.step(state, action)
+            return state, _scalar(row)
+
+        return jnp.sum(weights * jax.lax.scan(one_step, state, actions)[1])
 
     return _gradient(weighted_sum, env, state, actions)
 
@@ -276,12 +268,10 @@ def _require_equal_differences(subject: Subject) -> str:
     env, generator = subject.stack.unwrapped, np.random.default_rng(0)
     inputs = (subject.state_of(env, subject.rollout.before), subject.actions_of(env))
     floats = _floats(inputs)
-    if not jax.tree.leaves(floats):
-        raise NotApplicable("neither the state nor the action has floats")
+    require_applicable(jax.tree.leaves(floats), "neither the state nor the action has floats")
     directions = jax.tree.map(lambda x: generator.standard_normal(x.shape).astype(np.float32), floats)
-    moved = [
-        jax.tree.map(lambda x, d, s=s: x + np.float32(s * _DIFFERENCE_STEP) * d, floats, directions) for s in (-1, 1)
-    ]
+    steps = np.array([-_DIFFERENCE_STEP, _DIFFERENCE_STEP], np.float32)
+    moved = [jax.tree.map(lambda x, d, s=s: x + s * d, floats, directions) for s in steps]
     low, high = (np.asarray(quick(_scalars)(env, f, inputs)) for f in moved)
     difference = (high - low) / (2 * _DIFFERENCE_STEP)
     slope = np.asarray(_slopes(env, floats, directions, inputs))
@@ -306,9 +296,8 @@ def sharding_invariant(subject: Subject) -> str:
     This holds for ``select`` under ``jit`` on 2 devices and for ``compact`` under ``shard_map`` on 4.
     """
     needed = max(_DEVICES.values())
-    if len(jax.devices()) < needed:
-        how = f"call jax.config.update('jax_num_cpu_devices', {needed}) before any computation"
-        raise NotApplicable(f"needs {needed} devices: {how}")
+    how = f"call jax.config.update('jax_num_cpu_devices', {needed}) before any computation"
+    require_applicable(len(jax.devices()) >= needed, f"needs {needed} devices: {how}")
     rollout, index = subject.rollout, np.arange(_LANES) % LANES
     env = subject.take(index)
     inputs, expected = take_lanes((rollout.before, rollout.actions), index), take_lanes(rollout.after, index)

@@ -10,8 +10,8 @@ from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import require_equal, require_finite, require_nowhere, require_within_bounds, take_steps
 from jaxenv.testing._programs import LIMITS, NO_LIMIT, replay, run, run_on, sample
-from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing._subject import Subject, poisoned
+from jaxenv.testing.report import Failure, require, require_applicable
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import ClipAction, GuardNonFinite
@@ -91,27 +91,17 @@ def actions_clipped(subject: Subject) -> None:
     """
     # Layers outside of ClipAction see the unclipped action and may store or show it.
     env = next((layer for layer in layers(subject.stack) if isinstance(layer, ClipAction)), subject.stack)
-    clips, moved = env is not subject.stack or isinstance(env, ClipAction), False
-    before, actions = subject.state_of(env, subject.rollout.before), subject.actions_of(env)
+    spec, actions, before = env.action_spec(), subject.actions_of(env), subject.state_of(env, subject.rollout.before)
 
-    def beyond(spec: specs.Array, actions: Any, by: Any) -> Any:
-        nonlocal moved
-        if not isinstance(spec, specs.Bounded) or spec.dtype.kind == "b" or not spec.numel:
-            return actions
-        if spec.is_continuous and not (clips and spec.is_bounded):
-            return actions
-        moved = True
-        if spec.is_continuous:
-            return _beyond(spec, actions, by)
-        limits = np.iinfo(spec.dtype)
-        far = _beyond(spec, actions.astype(np.int64), 5 * by)
-        return np.clip(far, limits.min, limits.max).astype(spec.dtype)
+    def is_clipped(s: specs.Array) -> bool:
+        if not isinstance(s, specs.Bounded) or s.dtype.kind == "b" or not s.numel:
+            return False
+        return s.is_discrete or (isinstance(env, ClipAction) and s.is_bounded)
 
+    require_applicable(any(map(is_clipped, jax.tree.leaves(spec))), "no action is bounded and clipped")
     for by in (-1, 1):
-        outside = jax.tree.map(lambda s, a, by=by: beyond(s, a, by), env.action_spec(), actions)
-        if not moved:
-            raise NotApplicable("no action is bounded and clipped")
-        nearest = jax.tree.map(_clip, env.action_spec(), outside)
+        outside = jax.tree.map(lambda s, a, by=by: _beyond(s, a, by) if is_clipped(s) else a, spec, actions)
+        nearest = jax.tree.map(_clip, spec, outside)
         expected, actual = replay(env, before, nearest), replay(env, before, outside)
         shown, acted = actual[1].prev_action, np.asarray(actual[1].step_type != StepType.FIRST)
         labels, rounding = ("as passed", "as shown"), subject.rounding
@@ -123,7 +113,11 @@ def actions_clipped(subject: Subject) -> None:
 def _beyond(spec: specs.Bounded, actions: np.ndarray, by: int) -> np.ndarray:
     """Replaces the actions of every other step by ones beyond a bound."""
     bound = specs.aligned(spec.minimum if by < 0 else spec.maximum, actions.ndim).astype(actions.dtype)
-    far = np.broadcast_to(bound + np.asarray(by, actions.dtype), actions.shape)
+    if spec.is_discrete:
+        limits = np.iinfo(spec.dtype)
+        far = np.clip(bound.astype(np.int64) + 5 * by, limits.min, limits.max).astype(spec.dtype)
+    else:
+        far = bound + np.asarray(by, actions.dtype)
     odd = tree.expand(np.arange(actions.shape[0]) % 2 == 1, actions.ndim)
     return np.where(odd, far, actions)
 
@@ -140,15 +134,10 @@ def nan_action_contained(subject: Subject) -> str:
     Under ``GuardNonFinite``, rows contain neither NaN nor infinity.
     """
     spec, rollout = subject.stack.action_spec(), subject.rollout
-    if not any(s.is_continuous for s in jax.tree.leaves(spec)):
-        raise NotApplicable("no action is continuous")
-    poisoned = {2: np.nan, 4: np.inf}
+    require_applicable(any(s.is_continuous for s in jax.tree.leaves(spec)), "no action is continuous")
 
-    def poison(s: Any, x: Any) -> Any:
-        x = np.copy(x)
-        for lane, value in poisoned.items() if s.is_continuous else ():
-            x[0, lane] = value  # on the first step, since no restart ignores its action
-        return x
+    def poison(s: Any, x: Any) -> Any:  # on the first step, since no restart ignores its action
+        return np.concatenate([poisoned(x[0])[None], x[1:]]) if s.is_continuous else x
 
     actual = subject.roll(subject.keys[0], jax.tree.map(poison, spec, rollout.actions))
     require_finite(actual.rows.prev_action, "prev_action after a NaN action")
@@ -156,7 +145,7 @@ def nan_action_contained(subject: Subject) -> str:
     if guarded:
         require_finite(actual.rows, "under GuardNonFinite, after a NaN action: timestep")
     if subject.lanes_are_independent:
-        subject.require_contained(actual, list(poisoned), "the actions of lanes")
+        subject.require_contained(actual, "the actions of lanes")
     return "guarded" if guarded else "contained"
 
 
@@ -165,8 +154,7 @@ def finite_past_end(subject: Subject) -> str:
     env, rollout = subject.auto_reset.env, subject.rollout
     states, rows = run_on(env, subject.state_of(env, rollout.start[0]), rollout.actions)
     ended = np.logical_or.accumulate(rows.step_type == StepType.LAST, axis=0)
-    if not ended[:-1].any():
-        raise Failure("no lane ended, the check needs one")
+    require(ended[:-1].any(), "no lane ended, the check needs one")
     require_finite((states, rows), "after LAST", where=ended, first_step=1)
     require_nowhere(rows.step_type == StepType.FIRST, "FIRST without a reset", rows.step_type, first_step=1)
     return f"{int(ended[:-1].sum())} steps past LAST"
@@ -175,8 +163,7 @@ def finite_past_end(subject: Subject) -> str:
 def mask_leaves_an_action(subject: Subject) -> None:
     """An action mask leaves at least one legal action wherever the environment uses the action."""
     rows = subject.rollout.rows
-    if "action_mask" not in rows.env_info:
-        raise NotApplicable("env_info has no action_mask")
+    require_applicable("action_mask" in rows.env_info, "env_info has no action_mask")
     mask = np.asarray(rows.env_info["action_mask"])
     used = np.ones(mask.shape[:2], bool) if subject.stack.autoreset == "same_step" else ~subject.rollout.ends
     spec = subject.stack.action_spec()

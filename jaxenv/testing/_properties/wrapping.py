@@ -14,10 +14,11 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.testing._checked import CheckedState
 from jaxenv.testing._compare import require_equal, require_nowhere, require_within_bounds, take_steps, to_numpy, without
 from jaxenv.testing._programs import in_mode, replay, require_rows_match_specs, start, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import NotApplicable, require, require_applicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper, TimeLimit
 
@@ -117,8 +118,7 @@ def noop_settings(subject: Subject) -> str:
             settings = ", ".join(f"{k}={v}" for k, v in layer.noop_kwargs.items())
             checked.append(f"{type(layer).__name__}({settings})")
             _require_identity(subject, layer, checked[-1])
-    if not checked:
-        raise NotApplicable("no wrapper in the stack declares noop_kwargs")
+    require_applicable(checked, "no wrapper in the stack declares noop_kwargs")
     return ", ".join(checked)
 
 
@@ -160,8 +160,7 @@ def statistics_exact(subject: Subject) -> str:
         shown = {name: rollout.rows.env_info["episode"][name] for name in expected}
         require_equal(expected, shown, ("recomputed", f"in {env.autoreset} mode"), name="episode", tolerance=1e-4)
         count += int(last.sum())
-    if not count:
-        raise Failure("no episode ended, the check needs one")
+    require(count, "no episode ended, the check needs one")
     return f"{count} episodes"
 
 
@@ -173,15 +172,8 @@ def repeat_stops_at_end(subject: Subject) -> str:
     """
     repeating = [x for x in layers(subject.env) if isinstance(x, Wrapper) and x.place == "several_steps"]
     checked = [_require_stops(subject, layer) for layer in repeating if not _chooses_actions(layer)]
-    if not any(checked):
-        raise NotApplicable("no wrapper in the stack takes several steps at once")
+    require_applicable(any(checked), "no wrapper in the stack takes several steps at once")
     return ", ".join(filter(None, checked))
-
-
-@tree.struct
-class _PastEndState:
-    inner: Tree
-    ended: jax.Array
 
 
 class _PaysPastEnd(Wrapper):
@@ -197,13 +189,13 @@ class _PaysPastEnd(Wrapper):
 
     def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)
-        return _PastEndState(state, jnp.zeros(starts.env_id.shape, bool)), timestep
+        return CheckedState(state, jnp.zeros(starts.env_id.shape, bool)), timestep
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
         pay = tree.expand(jnp.where(state.ended, self.pay, np.float32(0)), timestep.reward.ndim)
         timestep = dataclasses.replace(timestep, reward=timestep.reward + pay)
-        return _PastEndState(inner, state.ended | timestep.is_last()), timestep
+        return CheckedState(inner, state.ended | timestep.is_last()), timestep
 
 
 def _require_stops(subject: Subject, layer: Wrapper) -> str:
@@ -242,6 +234,5 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
     if (shown := rows.env_info.get("num_env_frames")) is not None:
         subject.same_steps((reward, frames), (rows.reward, shown), labels, name="reward and frames", where=stepped)
     cut = stepped & (taken < taken.max())
-    if not cut.any():
-        raise Failure("no repeat was cut short, the check needs one")
+    require(cut.any(), "no repeat was cut short, the check needs one")
     return f"{name}: {int(cut.sum())} of {int(stepped.sum())} cut short"
