@@ -38,7 +38,7 @@ class Failure(AssertionError):
 
 
 class Undecided(Exception):
-    """Raised by a check that its rollout cannot decide; the message is the reason."""
+    """Raised by a check that decides nothing; the message is the reason, such as a rollout that is too short."""
 
     status = Status.NOT_RUN
 

@@ -182,27 +182,68 @@ def test_more_seconds_than_a_thread_can_wait_are_refused():
         check_env(Chain(), max_seconds=1e12)
 
 
-@pytest.mark.parametrize("on_host", [False, True])
-def test_an_instance_that_differs_is_found(on_host):
+@pytest.mark.parametrize("kind", ["number", "array", "callback"])
+def test_an_instance_that_differs_is_found(kind):
     numbers = itertools.count()
 
     class FirstPaysMore(foreign.Walk):
         def __init__(self):
             super().__init__()
-            self.number = next(numbers)
-
-        def more(self, reward):
-            return reward + np.float32(self.number == 0)
+            is_first = next(numbers) == 0
+            self.more = jax.numpy.arange(9.0) + is_first if kind == "array" else float(is_first)
 
         def step(self, *args):
             obs, state, reward, *ends = super().step(*args)
-            if on_host:
-                reward = jax.pure_callback(self.more, reward, reward, vmap_method="expand_dims")
-            return obs, state, reward if on_host else self.more(reward), *ends
+            if kind == "callback":
+                more = lambda x: np.full_like(x, self.more)  # noqa: E731
+                return obs, state, reward + jax.pure_callback(more, reward, reward, vmap_method="expand_dims"), *ends
+            return obs, state, reward + (self.more[3] if kind == "array" else self.more), *ends
 
     (finding,) = certify(FirstPaysMore, "gymnax", properties=["pure"], seconds=LONG).failed
     assert finding.expected == "the same step from every instance"
     assert finding.seen.startswith("reward is ")
+    assert finding.reproduction.endswith("print(reward)")
+
+
+class PaysFirstStepsWithoutJit(foreign.Walk):
+    def step(self, key, state, action, params):
+        obs, new, reward, *ends = super().step(key, state, action, params)
+        is_traced = isinstance(state.time, jax.core.Tracer)
+        return obs, new, reward + (not is_traced and int(state.time) == 0), *ends
+
+
+class SharesFirstRewards(foreign.Walk):
+    def step(self, key, state, action, params):
+        obs, new, reward, *ends = super().step(key, state, action, params)
+
+        def shared(reward, time):
+            return np.where(time < 1, np.mean(reward), reward).astype(np.float32)
+
+        return obs, new, jax.pure_callback(shared, reward, reward, state.time, vmap_method="broadcast_all"), *ends
+
+
+@pytest.mark.parametrize(
+    ("env", "name"), [(PaysFirstStepsWithoutJit, "jit_equals_eager"), (SharesFirstRewards, "vmap_equals_single")]
+)
+def test_a_fault_of_first_steps_alone_is_found(env, name):
+    (finding,) = certify(env, "gymnax", properties=[name], seconds=LONG).failed
+    assert (finding.name, finding.step) == (name, 0)
+
+
+def test_a_class_of_craftax_without_restarts_is_not_blamed_for_them():
+    class EnvironmentNoAutoReset(foreign.Walk):  # the name of Craftax's base class
+        pass
+
+    names = ["restart", "ends_within_its_limit", "final_observation"]
+
+    class Craft(EnvironmentNoAutoReset):
+        def step(self, *args):
+            obs, state, reward, terminated, truncated, info = super().step(*args)
+            return obs, state, reward, terminated | truncated, info
+
+    report = certify(Craft("no_restart"), "gymnax0", properties=names, seconds=LONG)
+    assert [r.name for r in report.of("not applicable")] == ["restart", "final_observation"], str(report)
+    assert report.ok
 
 
 def test_spaces_of_gymnasium_without_bounds_or_shapes():

@@ -36,8 +36,8 @@ def certify(
     """Checks an environment of another library in the words of its own API, in about a minute.
 
     Args:
-        env: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory without arguments, or an environment; of gymnax
-            also a pair of environment and params.
+        env: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory without arguments, or an environment; where the
+            API has params, also a pair of environment and params.
         api: ``"gymnax"`` (1.x), ``"gymnax0"`` (0.x), ``"brax"``, ``"jumanji"``, ``"pgx"``, ``"jaxmarl"``, ``"navix"``,
             ``"stoa"``, ``"xminigrid"`` or ``"gymnasium"``; by default the API of the base class of ``env``.
         against: a reference, given as ``env`` is, for the property ``matches_reference``: rows from equal states must

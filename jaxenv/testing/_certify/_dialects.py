@@ -87,6 +87,13 @@ def _jumanji_action(env: Any) -> dict[str, Any]:
     return {"action": f"action = {draw}.astype(env.action_spec.dtype)", "mask": _MASK}
 
 
+def _without_restarts(env: Any) -> dict[str, Any]:
+    """Leaves restarts to the loop for a class of Craftax that has none."""
+    if all(base.__name__ != "EnvironmentNoAutoReset" for base in type(env).__mro__):
+        return {}
+    return {"restarts": False, "reasons": {**_LOST, **_KEPT}}
+
+
 _LOST = {
     "final_observation": "the API returns none: its auto-reset replaces the last observation of an episode",
     "truncation": "the API has one flag for both",
@@ -103,6 +110,7 @@ _GYMNAX0 = Dialect(
     restarts=True,
     space="env.observation_space(params)",
     limit="getattr(params, 'max_steps_in_episode', None)",
+    adapt=_without_restarts,
     reasons=_LOST,
 )
 _STOA = Dialect(

@@ -21,9 +21,10 @@ from jaxenv.testing.report import described
 from jaxenv.tree._typed_keys import to_words
 
 LANES, STARTS, STEPS = 8, 64, 600
+_MOST_STEPS = 3000  # where the environment states a limit of steps
 _BYTES = 2**27  # of recorded rows
 _ON_RESET = ("observation", "mask", "step_type", "discount")
-_ON_STEP = (*_ON_RESET, "reward", "done", "terminated", "truncated", "final", "dones")
+ON_STEP = (*_ON_RESET, "reward", "done", "terminated", "truncated", "final", "dones")
 # Names of leaves of the state: counters of the steps of an episode, and keys.
 CLOCKS, KEYS = ("time", "step", "steps", "step_count", "t"), ("key", "rng", "rng_key")
 
@@ -91,7 +92,7 @@ class Trial:
         """Draws an action and steps: what the loop carries, the row, and the next key of the lane."""
         names = self.run(self.dialect.split, self.dialect.action, self.dialect.step, **carry, key=key)
         carry = {name: names[name] for name in self.dialect.carry}
-        row = self.row(names, _ON_STEP)
+        row = self.row(names, ON_STEP)
         row["action"] = names["action"]
         row["held"] = {n: x for n, x in leaves(to_words(carry)).items() if n.split(".")[-1] in CLOCKS + KEYS}
         return carry, row, names["key"]
@@ -111,7 +112,7 @@ class Trial:
     def record(self) -> "Record":
         """Steps lanes with random legal actions, for at most half of the time that a property has."""
         rows, kept = [], {}
-        steps = STEPS if self.limit is None else max(200, min(self.limit + 20, 3000))
+        steps = STEPS if self.limit is None else max(200, min(self.limit + 20, _MOST_STEPS))
         for t, before, row in self.steps(LANES, steps, self.seconds / 2):
             rows.append(row)
             if t < 3 or t % 100 == 0:
@@ -193,7 +194,7 @@ class HostTrial(Trial):
             while len(rows) < min([steps, *map(len, lanes)]) and (len(rows) < 10 or time.perf_counter() < stop):
                 if rows and rows[-1]["done"]:
                     self._reset(None)
-                row = self.row(self.run(self.dialect.action, self.dialect.step), _ON_STEP)
+                row = self.row(self.run(self.dialect.action, self.dialect.step), ON_STEP)
                 rows.append(jax.tree.map(np.array, row))
             lanes.append(rows)
         return Record([stack(rows) for rows in zip(*lanes, strict=False)], {})

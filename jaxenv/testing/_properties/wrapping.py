@@ -14,7 +14,6 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.testing._checked import CheckedState
 from jaxenv.testing._compare import require_equal, require_nowhere, require_within_bounds, take_steps, to_numpy, without
 from jaxenv.testing._programs import in_mode, replay, require_rows_match_specs, start, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
@@ -176,6 +175,12 @@ def repeat_stops_at_end(subject: Subject) -> str:
     return ", ".join(filter(None, checked))
 
 
+@tree.struct
+class _PastEndState:
+    inner: Tree
+    ended: jax.Array
+
+
 class _PaysPastEnd(Wrapper):
     """Adds ``pay`` to the reward of every step past the end of an episode."""
 
@@ -189,13 +194,13 @@ class _PaysPastEnd(Wrapper):
 
     def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)
-        return CheckedState(state, jnp.zeros(starts.env_id.shape, bool)), timestep
+        return _PastEndState(state, jnp.zeros(starts.env_id.shape, bool)), timestep
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
         pay = tree.expand(jnp.where(state.ended, self.pay, np.float32(0)), timestep.reward.ndim)
         timestep = dataclasses.replace(timestep, reward=timestep.reward + pay)
-        return CheckedState(inner, state.ended | timestep.is_last()), timestep
+        return _PastEndState(inner, state.ended | timestep.is_last()), timestep
 
 
 def _require_stops(subject: Subject, layer: Wrapper) -> str:
