@@ -34,7 +34,7 @@ def take_lanes(values: Tree, index: Any, axis: int = 1) -> Tree:
 
 
 def take_steps(values: Tree, index: Any) -> Tree:
-    """Returns the steps ``index`` of every leaf ``[T, ...]``."""
+    """Returns ``x[index]`` for every leaf ``x``, such as the steps ``index`` of ``[T, ...]``."""
     return jax.tree.map(lambda x: x[index], values)
 
 

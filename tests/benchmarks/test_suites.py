@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import __main__ as program
 from benchmarks import suites
+from jaxenv.testing._certify._dialects import _MAKERS
 from tests.test_docs import PAGES
 
 VERSIONS = {"pgx": "1.0", "jax": "0.10"}
@@ -70,6 +71,10 @@ def test_errors_that_differ_by_the_id_alone_are_one_line(folder):
     rows = [row | {"error": text.format(row["id"], name)} for row, name in zip(rows, ("hex", "go"), strict=True)]
     suites.write("pgx", {row["id"]: row for row in rows})
     assert "`pgx:a/go-v1`, `pgx:a/hex-v2`: pgx cannot make it: Failed to import it. Install it." in suites.page()
+
+
+def test_every_library_that_certify_makes_is_judged_by_its_own_api():
+    assert set(suites.CERTIFIED) == set(_MAKERS)
 
 
 def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys, folder):

@@ -192,12 +192,15 @@ def test_an_instance_that_differs_is_found(kind):
             is_first = next(numbers) == 0
             self.more = jax.numpy.arange(9.0) + is_first if kind == "array" else float(is_first)
 
+        def pay(self, reward):
+            return np.full_like(reward, self.more)
+
         def step(self, *args):
             obs, state, reward, *ends = super().step(*args)
+            more = self.more[3] if kind == "array" else self.more
             if kind == "callback":
-                more = lambda x: np.full_like(x, self.more)  # noqa: E731
-                return obs, state, reward + jax.pure_callback(more, reward, reward, vmap_method="expand_dims"), *ends
-            return obs, state, reward + (self.more[3] if kind == "array" else self.more), *ends
+                more = jax.pure_callback(self.pay, reward, reward, vmap_method="expand_dims")
+            return obs, state, reward + more, *ends
 
     (finding,) = certify(FirstPaysMore, "gymnax", properties=["pure"], seconds=LONG).failed
     assert finding.expected == "the same step from every instance"

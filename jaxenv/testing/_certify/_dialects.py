@@ -260,12 +260,16 @@ _ALL = (
 )
 DIALECTS = {dialect.api: dialect for dialect in _ALL}
 
-_MAKE = ("jumanji", "pgx", "jaxmarl", "navix", "xminigrid", "gymnasium")  # the libraries with a function ``make``
 # How each library makes an environment: import and expression.
 _MAKERS = {
     "gymnax": ("import gymnax", "gymnax.make({!r})[0]"),
     "brax": ("from brax import envs", "envs.get_environment({!r})"),
-    **{library: (f"import {library}", f"{library}.make({{!r}})") for library in _MAKE},
+    "jumanji": ("import jumanji", "jumanji.make({!r})"),
+    "pgx": ("import pgx", "pgx.make({!r})"),
+    "jaxmarl": ("import jaxmarl", "jaxmarl.make({!r})"),
+    "navix": ("import navix", "navix.make({!r})"),
+    "xminigrid": ("import xminigrid", "xminigrid.make({!r})"),
+    "gymnasium": ("import gymnasium", "gymnasium.make({!r})"),
     "craftax": (
         "from craftax.craftax_env import make_craftax_env_from_name",
         "make_craftax_env_from_name({!r}, auto_reset=True)",

@@ -47,7 +47,7 @@ class Trial:
         self._names = {"env": env, "jax": jax, "jnp": jnp}
         self._names |= {"reset": env.init if "init" in dialect.members else env.reset, "step": env.step}
         if "default_params" in dialect.members:
-            self._names["params"] = self.made[1] if self.made[1:] else self.value(dialect.prepare.partition(" = ")[2])
+            self._names["params"] = self.made[1] if self.made[1:] else self.run(dialect.prepare)["params"]
         limit = self.value(dialect.limit)
         self.limit = None if limit is None or np.ndim(limit) or isinstance(limit, float) else int(limit)
         self.attributes = self.numbers()
