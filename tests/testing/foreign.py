@@ -325,6 +325,27 @@ class Steer(Meet):
         return super().step(key, state, {a: jnp.round(x[0]).astype(jnp.int32) + 1 for a, x in actions.items()})
 
 
+class Deaf(Meet):
+    """`Meet` without the space of an agent that it has."""
+
+    def action_space(self, agent):
+        return {}[agent]
+
+
+class Unlimited(Meet):
+    """`Meet` with a word as its limit."""
+
+    max_steps = "none"
+
+
+class Unset(Walk):
+    """`Walk` whose params must be set first."""
+
+    @property
+    def default_params(self):
+        raise RuntimeError("no params")
+
+
 CLASSES = {"gymnax": Walk, "jumanji": Draw, "jaxmarl": Meet}
 
 

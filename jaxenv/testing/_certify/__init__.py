@@ -84,7 +84,8 @@ def _trial_of(env: Any, api: str | None, seed: int, seconds: float, otherwise: s
     except Exception as error:
         raise ValueError(f"certify: {source.name} failed to make an environment: {described(error)}") from error
     pair = isinstance(made, tuple)  # an environment and its params, as gymnax makes them
-    dialect = dialect_of(made[0] if pair else made, api, otherwise)
+    one = made[0] if pair else made
+    dialect = dialect_of(one, api, otherwise)
     if pair and (len(made) != 2 or "default_params" not in dialect.members):
         rule = f"a tuple of {len(made)}, which the API {dialect.api!r} does not have"
         raise TypeError(f"certify: {source.name} is {rule}")
@@ -92,7 +93,15 @@ def _trial_of(env: Any, api: str | None, seed: int, seconds: float, otherwise: s
         last = source.setup[-1].replace("env = ", "env, params = ", 1)
         source = dataclasses.replace(source, setup=(*source.setup[:-1], last))
         dialect = dataclasses.replace(dialect, prepare="")
-    return (HostTrial if dialect.api == "gymnasium" else Trial)(source, dialect, made, seed, seconds)
+    name = type(one).__name__
+    try:
+        missing = [member for member in dialect.members.split() if not hasattr(one, member)]
+        if not missing:
+            dialect = dataclasses.replace(dialect, **dialect.adapt(one))
+            return (HostTrial if dialect.api == "gymnasium" else Trial)(source, dialect, made, seed, seconds)
+    except Exception as error:
+        raise ValueError(f"certify: {name} fails before its first reset: {described(error)}") from error
+    raise TypeError(f"certify: {name} has no {', '.join(missing)}, which the API {dialect.api!r} demands")
 
 
 def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, before: list[Result]) -> Result:
