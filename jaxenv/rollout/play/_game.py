@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import specs
 from jaxenv._util.checks import check_path
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.lanes import reset_where
 from jaxenv.core.task import Task
-from jaxenv.core.wrapper import Wrapper
 
 _ARROWS = {"left": "a", "right": "d", "up": "w", "down": "s"}
 # Names of actions that are directions.
@@ -183,9 +182,4 @@ def _in_level(env: Environment, key: jax.Array, path: str | os.PathLike[str]) ->
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"play: level must be a file of text, got {str(path)!r}: {error}") from None
-    return _around(env, form.with_text(task, text))
-
-
-def _around(env: Environment, task: Environment) -> Environment:
-    """Returns the stack around another task."""
-    return tree.rebuild(env, env=_around(env.env, task)) if isinstance(env, Wrapper) else task
+    return env._map_task(lambda task: form.with_text(task, text))
