@@ -33,7 +33,7 @@ ALLOWED = {
     "tests/suites/test_pages.py": "brax, craftax, envpool, jaxmarl, jumanji, mujoco_playground, navix, pgx, xminigrid",
     "tests/suites/test_pgx.py": "pgx",
     "tests/suites/test_playground.py": "mujoco_playground",
-    "tests/suites/test_suites.py::test_certify_speaks": "craftax, mujoco_playground, navix, xminigrid",
+    "tests/suites/test_suites.py::test_certify_speaks_its_api": "craftax, mujoco_playground, navix, xminigrid",
     "tests/suites/test_xminigrid.py": "xminigrid",
     "tests/util/test_names.py": "brax, craftax, envpool, jaxmarl, jumanji, navix, pgx, playground, xminigrid",
     "tests/util/test_xla.py": "JAXENV_PLAIN",

@@ -59,7 +59,7 @@ def test_every_suite_has_a_page_and_an_extra(suite):
         ("xminigrid", "MiniGrid-Empty-5x5", "xminigrid"),
     ],
 )
-def test_certify_speaks_the_api_of_a_suite(suite, id, api):
+def test_certify_speaks_its_api(suite, id, api):
     imported(LIBRARIES.get(suite, suite))
     report = certify(f"{suite}:{id}", properties=["done_is_a_flag"], seconds=1000)
     assert report.api == api
