@@ -60,15 +60,13 @@ def to_host(metrics: Any) -> Any:
     >>> to_host({"steps": np.int32(3), "return_mean": np.array([0.5, np.nan])})
     {'steps': 3, 'return_mean': [0.5, None]}
     """
-    structure: Any
-    leaves, structure = jax.tree.flatten(jax.device_get(metrics), is_leaf=_is_number)
-    plain = jax.tree.unflatten(structure, [None if x is None else _plain(np.asarray(x).tolist()) for x in leaves])
+    plain: Any = jax.tree.map(
+        lambda x: None if x is None else _plain(np.asarray(x).tolist()),
+        jax.device_get(metrics),
+        is_leaf=lambda x: x is None or isinstance(x, Count | Statistic),
+    )
     # Flattening sorts the names of a dict.
     return {name: plain[name] for name in metrics} if isinstance(metrics, dict) else plain
-
-
-def _is_number(node: Any) -> bool:
-    return node is None or isinstance(node, Count | Statistic)
 
 
 def _plain(value: Any) -> Any:

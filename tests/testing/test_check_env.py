@@ -130,6 +130,13 @@ def test_both_draws_of_the_same_words_are_named_by_the_lines_of_the_author():
     assert re.search(draws + r"; a second draw needs random\.fold_in\(stream, 'name'\)$", evidence)
 
 
+def test_the_second_use_of_a_key_is_named_by_the_line_of_the_author():
+    evidence = check_env(TWINS["one key for two draws"].broken(), properties=["no_word_reused"])[
+        "no_word_reused"
+    ].evidence
+    assert re.search(r"KeyReuseError: .*\(raised at \S*randomness\.py:\d+, in transition\)$", evidence, re.DOTALL)
+
+
 def test_a_stream_given_to_jax_random_is_explained_in_the_evidence():
     class DrawsWithJax(Walk):
         def initial(self, stream):

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import itertools
 import sys
 import threading
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-import jax.core
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,7 +20,6 @@ from jaxenv import random, tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts, next_episodes
 from jaxenv.core.task import Task
-from jaxenv.core.timestep import TaskState, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._elsewhere import defaults
@@ -107,30 +107,25 @@ def no_word_reused(subject: Subject) -> str:
     env = _with_every_draw(subject.stack)
     keys, action = subject.keys[0], take_steps(subject.actions_of(env), 0)
 
-    def two_episodes(keys: jax.Array, action: Tree) -> tuple[TaskState, TimeStep]:
+    def two_episodes(keys: jax.Array, action: Tree) -> None:  # so that only what decides on draws is computed
         state, _ = env.reset(keys)
         for _ in range(2):
             state, _ = env.step(state, action)
         state, _ = env.begin(next_episodes(env.clock(state)), state)
-        return env.step(state, action)
+        env.step(state, action)
 
     jax.eval_shape(two_episodes, keys, action)  # checks of a class that run once would draw below
-    consumers: list[str] = []
-
-    def counters(keys: jax.Array, action: Tree) -> list[jax.Array]:
-        # Without jit, every round of a loop draws separately.
-        with jax.disable_jit(), _record_draws(isinstance(keys, jax.core.Tracer)) as draws:
-            two_episodes(keys, action)
-        consumers[:] = [consumer for consumer, _ in draws]
-        return [words for _, words in draws]
-
-    with jax.debug_key_reuse(True):
+    # No other check traces with this setting, so what an author compiles is traced again, with the record.
+    with jax.debug_key_reuse(True), _recorded_draws() as draws:
         try:
-            blocks = jax.jit(counters, compiler_options=quick_options())(keys, action)
-        except Exception:  # a loop or a branch that depends on values, or a key used twice, whose line this finds
-            blocks = counters(keys, action)
+            jax.jit(two_episodes, compiler_options=quick_options())(keys, action)
+            jax.effects_barrier()
+        except jax.errors.KeyReuseError:
+            with jax.disable_jit():  # names the author's line
+                two_episodes(keys, action)
+            raise
     seen: dict[bytes, str] = {}
-    for consumer, words in zip(consumers, map(np.asarray, blocks), strict=True):
+    for consumer, words in sorted(draws, key=lambda draw: draw[1][0, 2:].tolist()):  # by episode and step
         for lane, word in enumerate(words):
             draw = f"lane {lane}, episode {word[2]}, step {word[3]}, {consumer}"
             if (earlier := seen.setdefault(word.tobytes(), draw)) is not draw:
@@ -149,25 +144,35 @@ def _with_every_draw(env: Environment) -> Environment:
 
 
 _recording = threading.Lock()  # `_block` is replaced by one check at a time
+_records: list[list[tuple[str, np.ndarray]]] = []  # the one of the check that records
 
 
 @contextmanager
-def _record_draws(traced: bool) -> Iterator[list[tuple[str, jax.Array]]]:
-    """Records every block of random words: the function that draws it, and its counters, uint32 ``[lanes, 4]``."""
-    draws: list[tuple[str, jax.Array]] = []
+def _recorded_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
+    """Records every block of random words that programs draw: its consumer, and its counters, uint32 ``[lanes, 4]``."""
     thread = threading.get_ident()  # others draw, too, while a check that ran out of time goes on
 
-    def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
+    def recorded(stream: random.Stream, number: Any) -> Any:
         k0 = stream.k0 + jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN)
-        counters = (k0, stream.k1, stream.c0, stream.c1)
-        if thread == threading.get_ident() and (traced or not any(isinstance(x, jax.core.Tracer) for x in counters)):
-            draws.append((_consumer(), jnp.stack([x.ravel() for x in jnp.broadcast_arrays(*counters)], axis=-1)))
+        counters = jnp.broadcast_arrays(k0, stream.k1, stream.c0, stream.c1)
+        if thread == threading.get_ident():
+            words = jnp.stack([x.ravel() for x in counters], axis=-1)
+            jax.debug.callback(functools.partial(_record, _consumer()), words)
         return block(stream, number)
 
     with _recording:
         block = random._block
-        with mock.patch.object(random, "_block", recorded):
-            yield draws
+        _records.append([])
+        try:
+            with mock.patch.object(random, "_block", recorded):
+                yield _records[0]
+        finally:
+            _records.clear()
+
+
+def _record(consumer: str, words: Any) -> None:
+    for record in _records:  # none after the check: a function that an author compiles stays in JAX's caches
+        record.append((consumer, np.asarray(words)))
 
 
 def _consumer() -> str:
@@ -214,7 +219,10 @@ def starts_distribution(subject: Subject) -> str:
     ]
     first, second = map(_columns, starts)
     stated = task.initial_bounds() if isinstance(task, Task) else None
-    bounds = None if stated is None else [_columns(_as_state(side, starts[0])) for side in stated]
+    bounds = None
+    if stated is not None:  # in the order of the leaves of a state
+        sides: Any = (jax.tree.unflatten(tree.structure(starts[0]), side) for side in stated)
+        bounds = [_columns(jax.tree.map(lambda x, b: np.broadcast_to(b, x.shape), starts[0], side)) for side in sides]
     for name, x in first.items():
         if bounds is not None:
             _require_uniform(name, x, *(side[name] for side in bounds))
@@ -248,12 +256,6 @@ def _columns(task: Tree) -> dict[str, np.ndarray]:
         name = tree.path_name(path) or "state"
         columns |= {f"{name} {i}" if len(values) > 1 else name: column for i, column in enumerate(values)}
     return columns
-
-
-def _as_state(side: tuple[Any, ...], task: Tree) -> Tree:
-    """Bounds in the order of the leaves of a state, as a tree of its structure and shapes."""
-    values, structure = jax.tree.flatten(task)
-    return jax.tree.unflatten(structure, [np.broadcast_to(b, x.shape) for b, x in zip(side, values, strict=True)])
 
 
 def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """Faults of randomness, and side effects."""
 
 import dataclasses
+import functools
 import random as python_random
 
 import jax
@@ -74,6 +75,46 @@ class UsesKeyTwice(DrawsTwice):
         keys = random.jax_keys(stream)
         wind, luck = jax.vmap(jax.random.uniform)(keys), jax.vmap(jax.random.uniform)(keys)
         return dataclasses.replace(out, reward=out.reward + wind + luck)
+
+
+def _luck(stream, salt):
+    return random.uniform(random.fold_in(stream, salt))
+
+
+# Ways to draw twice, with the salts of both draws.
+DRAWN_IN = {
+    "a scan": lambda stream, salts: jax.lax.map(lambda salt: _luck(stream, salt), salts).sum(axis=0),
+    "a loop whose rounds depend on values": lambda stream, salts: jax.lax.while_loop(
+        lambda carry: carry[0] < jnp.sum(stream.k0 * 0 + 2) // stream.k0.size,
+        lambda carry: (carry[0] + 1, carry[1] + _luck(stream, salts[carry[0]])),
+        (jnp.uint32(0), jnp.zeros(stream.shape)),
+    )[1],
+    "a branch": lambda stream, salts: sum(
+        jax.lax.cond(jnp.all(stream.k0 == stream.k0[0]), lambda *_: jnp.zeros(stream.shape), _luck, stream, salt)
+        for salt in salts
+    ),
+    "a compiled function": lambda stream, salts: sum(_compiled_luck(stream, salt) for salt in salts),
+    "a vmap": lambda stream, salts: jax.vmap(lambda salt: _luck(stream, salt))(salts).sum(axis=0),
+    "a function with its own gradient": lambda stream, salts: sum(_luck_with_gradient(stream, salt) for salt in salts),
+}
+_compiled_luck = jax.jit(_luck)
+_luck_with_gradient = jax.custom_jvp(_luck)
+_luck_with_gradient.defjvp(lambda given, _: (_luck(*given), jnp.zeros(given[0].shape)))
+
+
+class DrawsIn(Paying):
+    """Draws twice ``way``, with two salts or ``again`` with one."""
+
+    way: str = tree.static(default="a scan")
+    again: bool = tree.static(default=True)
+
+    def transition(self, state, action, stream):
+        out = Paying.transition(self, state, action, stream)
+        luck = DRAWN_IN[self.way](stream, jnp.array([3, 3 if self.again else 4], jnp.uint32))
+        return dataclasses.replace(out, reward=out.reward + luck)
+
+    def extra(self, x, action):
+        return jnp.zeros_like(x)
 
 
 class Lucky(LaneWrapper):
@@ -151,6 +192,12 @@ TWINS: dict[str, Twin] = {
         lambda: DrawsLuckTwice(Twice(Walk())), lambda: Lucky(Twice(Walk())), ("no_word_reused",)
     ),
     "one key for two draws": Twin(UsesKeyTwice, walk, ("no_word_reused",)),
+    **{
+        f"one stream for two draws in {way}": Twin(
+            functools.partial(DrawsIn, way=way), functools.partial(DrawsIn, way=way, again=False), ("no_word_reused",)
+        )
+        for way in DRAWN_IN
+    },
     "starts narrower than stated": Twin(NarrowStart, walk, ("starts_distribution",)),
     "one key for two lanes": Twin(OneKeyForTwoLanes, walk, ("no_word_reused", "starts_distribution")),
     "counter on the class": Twin(CounterOnClass, walk, ("step_repeatable", "immutable")),
