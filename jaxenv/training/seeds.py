@@ -319,7 +319,7 @@ def _filmed(runs: Iterator[Any], folder: pathlib.Path, config: RunConfig, every:
 def _best_of(learner: Any, curve: Any, number: int) -> tuple[int, Any, Any]:
     """Returns steps, weights and statistics of the best seed of evaluation ``number``, from the values of all seeds."""
     returns = np.where(curve.finished[number], curve.returns[number], np.nan)
-    means = [x[~np.isnan(x)].mean() if not np.isnan(x).all() else -np.inf for x in returns]
+    means = [x[~np.isnan(x)].mean(dtype=np.float64) if not np.isnan(x).all() else -np.inf for x in returns]
     best = int(np.argmax(means))
     # Training donates its arrays to the next iteration, so the weights are copied.
     params, statistics = jax.tree.map(lambda x: np.array(x[best]), (learner.params, learner.statistics))

@@ -400,6 +400,59 @@ class KeyedWalk(Walk):
         return choose(next_obs, final), state, jnp.float32(1), terminated, truncated, {"final_observation": final}
 
 
+def _matrix(key):
+    return (jax.random.normal(jax.random.PRNGKey(5), (2, 2)) @ jax.random.normal(key, (2,)))[0]
+
+
+# What adds to a reward, as functions of a key.
+ADDED = {
+    "noise": jax.random.normal,
+    "noise through a fixed matrix": _matrix,
+    "a draw from a constant key": lambda key: jax.random.normal(jax.random.PRNGKey(7)),
+    "a draw of NumPy": lambda key: jnp.float32(np.random.default_rng().normal()),
+}
+
+
+def _with_gradient(add):
+    function = jax.custom_jvp(add)
+    function.defjvp(lambda keys, _: (function(*keys), jnp.zeros(())))
+    return function
+
+
+# Where it is computed: functions of it and of a key.
+PLACES = {
+    "a scan": lambda add, key: jax.lax.map(add, jax.random.split(key, 3)).sum(),
+    "a loop": lambda add, key: jax.lax.fori_loop(
+        0, 3, lambda i, total: total + add(jax.random.fold_in(key, i)), jnp.float32(0)
+    ),
+    "a loop whose rounds depend on values": lambda add, key: jax.lax.while_loop(
+        lambda carry: carry[0] < 2 + (key[0] == 0),
+        lambda carry: (carry[0] + 1, carry[1] + add(jax.random.fold_in(key, carry[0]))),
+        (0, jnp.float32(0)),
+    )[1],
+    "a branch": lambda add, key: jax.lax.cond(key[0] > 0, add, lambda key: jnp.float32(0), key),
+    "a compiled function": lambda add, key: jax.jit(add)(key),
+    "a vmap": lambda add, key: jax.vmap(add)(jax.random.split(key, 3)).sum(),
+    "a function with its own gradient": lambda add, key: _with_gradient(add)(key),
+    "a checkpoint": lambda add, key: jax.checkpoint(add)(key),
+    "a gradient": lambda add, key: jax.grad(lambda x: x * add(key))(jnp.float32(1)),
+}
+
+
+class Placed(Walk):
+    """A walk whose reward has something added at some places of the program."""
+
+    def __init__(self, added, *places):
+        super().__init__()
+        self._added, self._places = ADDED[added], [PLACES[place] for place in places]
+
+    def step(self, key, state, action, params):
+        obs, state, reward, *rest = super().step(key, state, action, params)
+        keys = jax.random.split(jax.random.fold_in(key, 99), len(PLACES))
+        added = sum(place(self._added, k) for place, k in zip(self._places, keys, strict=False))
+        return obs, state, reward + added, *rest
+
+
 class Picture(Walk):
     """A walk of three objects in a picture of 16x16 cells."""
 

@@ -54,6 +54,22 @@ def test_a_planted_fault_is_found(api, fault, name):
     assert "jaxenv" not in finding.reproduction
 
 
+@pytest.mark.parametrize("place", foreign.PLACES)
+@pytest.mark.parametrize(
+    ("added", "name"), [("a draw from a constant key", "draws_from_its_keys"), ("a draw of NumPy", "pure")]
+)
+def test_a_draw_that_needs_no_key_is_found_at_any_place_of_a_program(added, name, place):
+    make = functools.partial(foreign.Placed, added, place)
+    assert [r.name for r in certify(make, "gymnax", properties=[name], seconds=LONG).failed] == [name]
+
+
+@pytest.mark.parametrize("added", ["noise", "noise through a fixed matrix"])
+def test_a_draw_from_a_key_is_sound_at_any_place_of_a_program(added):
+    make = functools.partial(foreign.Placed, added, *foreign.PLACES)
+    certificate = certify(make, "gymnax", properties=["draws_from_its_keys", "pure"], seconds=LONG)
+    assert [r.status for r in certificate.results] == ["passed"] * 3, str(certificate)
+
+
 @pytest.mark.parametrize(
     ("factory", "names"), [(foreign.nan_walk, "env"), (foreign.nan_walk_and_params, "env, params")]
 )

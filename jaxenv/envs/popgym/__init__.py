@@ -20,9 +20,9 @@ _GAMES: dict[str, tuple[dict[str, tuple], tuple]] = {
     "multiarmed_bandit:MultiarmedBandit": ({"num_bandits": (10, 20, 30), "time_limit": _LONG}, _LONG),
     "position_only_cart_pole:PositionOnlyCartPole": ({"time_limit": _LONG}, _LONG),
     "velocity_only_cart_pole:VelocityOnlyCartPole": ({"time_limit": _LONG}, _LONG),
-    "noisy_position_only_cart_pole:NoisyPositionOnlyCartPole": ({"noise_sigma": _NOISE}, (200, 200, 200)),
+    "position_only_cart_pole:NoisyPositionOnlyCartPole": ({"noise_sigma": _NOISE}, (200, 200, 200)),
     "position_only_pendulum:PositionOnlyPendulum": ({"time_limit": (200, 150, 100)}, (200, 150, 100)),
-    "noisy_position_only_pendulum:NoisyPositionOnlyPendulum": ({"noise_sigma": _NOISE}, (200, 200, 200)),
+    "position_only_pendulum:NoisyPositionOnlyPendulum": ({"noise_sigma": _NOISE}, (200, 200, 200)),
 }
 
 for _class, (_options, _limits) in _GAMES.items():

@@ -8,6 +8,8 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from jaxenv._util.programs import equations
+
 _RANDOM = ("random_bits", "threefry2x32", "rng_bit_generator", "random_gamma")
 # Where a constant is a matrix, a filter or a table.
 _LINEAR = ("dot_general", "conv_general_dilated", "gather", "dynamic_slice")
@@ -23,13 +25,11 @@ class Value(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """How often a program draws each `Value`, and the draws from constants that are more than a matrix or a table."""
+    """How often a program draws each `Value`, the draws from constants that are no mere table, and its results."""
 
     counts: Counter[Value]
     noise: frozenset[int]
-
-
-_CONSTANT = Value(_NONE, 0)  # computed outside of the program
+    results: list[Value]
 
 
 def draws(jaxpr: Any, given: list[Value] | None = None) -> Draws:
@@ -38,30 +38,70 @@ def draws(jaxpr: Any, given: list[Value] | None = None) -> Draws:
     known, found, noise = dict(zip(jaxpr.invars, values, strict=True)), Counter[Value](), _NONE
 
     def read_of(variables: Any) -> list[Value]:
-        return [Value(_NONE, hash(str(v))) if isinstance(v, Literal) else known.get(v, _CONSTANT) for v in variables]
+        outside = Value(_NONE, 0)  # a constant that was computed before
+        return [Value(_NONE, hash(str(v))) if isinstance(v, Literal) else known.get(v, outside) for v in variables]
 
     for eqn in jaxpr.eqns:
         read, name = read_of(eqn.invars), eqn.primitive.name
         params = [x for value in eqn.params.values() for x in (value if isinstance(value, tuple | list) else [value])]
-        inner = [getattr(x, "jaxpr", x) for x in params if hasattr(x, "eqns")]
-        text = str([x for x in params if not (hasattr(x, "eqns") or callable(x))])
-        inputs, drawn = _NONE.union(*(x.inputs for x in read)), _NONE.union(*(x.drawn for x in read))
-        made = Value(inputs, hash((name, text, *(x.computation for x in read))), drawn)
+        programs = [getattr(x, "jaxpr", x) for x in params if hasattr(x, "eqns")]
+        made = _joined(read, name, str([x for x in params if not (hasattr(x, "eqns") or callable(x))]))
         if name in _RANDOM:
             found[made] += 1
-            made = made if inputs else made._replace(drawn=drawn | {made.computation})
-        elif inputs and not inner and name not in _LINEAR:
-            noise = noise.union(*(x.drawn for x in read if not x.inputs))
-        for program in inner:
-            first = len(read) - len(program.invars)  # `cond` reads the number of a branch before its inputs
-            same = name in ("pjit", "jit", "cond") and first >= 0
-            counts, inside = draws(program, read[first:] if same else [made] * len(program.invars))
-            found, noise = found + counts, noise | inside
-            made = made._replace(drawn=made.drawn | {x.computation for x in counts if not x.inputs})
-        known.update({v: made._replace(computation=hash((made, i))) for i, v in enumerate(eqn.outvars)})
-    if given is None:  # what the program returns as it is
-        noise = noise.union(*(x.drawn for x in read_of(jaxpr.outvars) if not x.inputs))
-    return Draws(found, noise)
+            made = made if made.inputs else made._replace(drawn=made.drawn | {made.computation})
+        elif made.inputs and not programs and name not in _LINEAR:
+            noise |= _fixed(read)
+        results = [_joined([made], i) for i in range(len(eqn.outvars))]
+        if programs and (made.drawn or any(e.primitive.name in _RANDOM for x in programs for e in equations(x))):
+            inside, results = _inside(eqn, programs, read, results)
+            found, noise = sum((one.counts for one in inside), found), noise.union(*(one.noise for one in inside))
+        known.update(zip(eqn.outvars, results, strict=True))
+    results = read_of(jaxpr.outvars)
+    return Draws(found, noise | _fixed(results) if given is None else noise, results)
+
+
+def _inside(eqn: Any, programs: list[Any], read: list[Value], results: list[Value]) -> tuple[list[Draws], list[Value]]:
+    """Finds draws in the programs of an equation, and what its results depend on: ``results`` if that is unclear."""
+    params = eqn.params
+    if eqn.primitive.name == "cond":
+        branches = [draws(program, read[1:]) for program in programs]
+        if read[0].inputs:
+            branches = [one._replace(noise=one.noise | _fixed(one.results)) for one in branches]
+        return branches, [_joined([read[0], *x]) for x in zip(*(one.results for one in branches), strict=True)]
+    if eqn.primitive.name == "scan":
+        first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+        body, carry = _repeated(programs[0], read[:first], read[first:last], read[last:])
+        return [body], [*carry, *body.results[len(carry) :]]
+    if eqn.primitive.name == "while":
+        first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+        body, carry = _repeated(params["body_jaxpr"].jaxpr, read[first:last], read[last:], [])
+        return [body, draws(params["cond_jaxpr"].jaxpr, [*read[:first], *carry])], carry
+    if [(len(x.invars), len(x.outvars)) for x in programs] == [(len(read), len(results))]:
+        called = draws(programs[0], read)
+        return [called], called.results
+    return [draws(x, [_joined(read)] * len(x.invars)) for x in programs], results
+
+
+def _repeated(body: Any, consts: list[Value], carry: list[Value], rows: list[Value]) -> tuple[Draws, list[Value]]:
+    """Finds the draws of a loop, and what it carries after any number of rounds."""
+    carry = [_joined([x], "carry") for x in carry]
+    while True:
+        inside = draws(body, [*consts, *carry, *rows])
+        found = zip(carry, inside.results, strict=False)
+        wider = [x._replace(inputs=x.inputs | y.inputs, drawn=x.drawn | y.drawn) for x, y in found]
+        if wider == carry:
+            return inside, carry
+        carry = wider
+
+
+def _joined(values: list[Value], *how: Any) -> Value:
+    inputs, drawn = _NONE.union(*(x.inputs for x in values)), _NONE.union(*(x.drawn for x in values))
+    return Value(inputs, hash((how, *(x.computation for x in values))), drawn)
+
+
+def _fixed(values: list[Value]) -> frozenset[int]:
+    """Returns the draws from constants among values that depend on no input."""
+    return _NONE.union(*(x.drawn for x in values if not x.inputs))
 
 
 def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tuple[str, str, Any]]:
