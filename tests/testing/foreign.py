@@ -453,6 +453,24 @@ class Placed(Walk):
         return obs, state, reward + added, *rest
 
 
+class Kept(Walk):
+    """A walk that pays noise from the key in its state, which stays the same in an episode, at a place of a program."""
+
+    def __init__(self, place):
+        super().__init__()
+        self._walk, self._place = Walk(), PLACES[place]
+
+    def reset(self, key, params):
+        obs, place = self._walk.reset(key, params)
+        return obs, {"place": place, "key": jax.random.fold_in(key, 5)}
+
+    def step(self, key, state, action, params):
+        obs, place, reward, terminated, truncated, info = self._walk.step(key, state["place"], action, params)
+        kept = jnp.where(terminated | truncated, jax.random.fold_in(key, 6), state["key"])
+        reward += self._place(jax.random.normal, state["key"])
+        return obs, {"place": place, "key": kept}, reward, terminated, truncated, info
+
+
 class Picture(Walk):
     """A walk of three objects in a picture of 16x16 cells."""
 

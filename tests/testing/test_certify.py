@@ -63,6 +63,12 @@ def test_a_draw_that_needs_no_key_is_found_at_any_place_of_a_program(added, name
     assert [r.name for r in certify(make, "gymnax", properties=[name], seconds=LONG).failed] == [name]
 
 
+@pytest.mark.parametrize("place", foreign.PLACES)
+def test_a_key_that_stays_in_the_state_is_found_where_only_the_reward_shows_it(place):
+    (finding,) = certify(foreign.Kept(place), "gymnax", properties=["draws_from_its_keys"], seconds=LONG).failed
+    assert finding.seen == "state.key stays the same through every episode, and so do the draws"
+
+
 @pytest.mark.parametrize("added", ["noise", "noise through a fixed matrix"])
 def test_a_draw_from_a_key_is_sound_at_any_place_of_a_program(added):
     make = functools.partial(foreign.Placed, added, *foreign.PLACES)

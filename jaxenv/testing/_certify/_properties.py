@@ -106,7 +106,7 @@ def pure(trial: Trial) -> None:
 def _compare_programs(trial: Trial, row: Any, program: Any, twin: Any, args: Any, t: int | None = None) -> None:
     """Compares ``row``, from ``program`` and lane 0, with the twin's, where their texts differ or call Python."""
     first = program.trace(*args)
-    # In another setting, what an author compiles is traced again, with what NumPy draws or a clock shows by then.
+    # JAX traces what an author compiles again in another setting: NumPy may draw other numbers by then.
     with jax.numpy_rank_promotion("warn"), warnings.catch_warnings(action="ignore"):
         again = twin.trace(*args)
     on_host = any("callback" in equation.primitive.name for equation in equations(again.jaxpr))
@@ -186,9 +186,10 @@ def _matters(trial: Trial, stuck: list[str]) -> bool:
     """Says whether other keys in the state change a step within an episode, and not only the next start."""
     for before, key in trial.record.kept.values():
         swapped = jax.tree_util.tree_map_with_path(lambda p, x: x[::-1] if tree.path_name(p) in stuck else x, before)
-        (mine, row, _), (other, its_row, _) = (trial.advance_lanes(carry, key) for carry in (before, swapped))
-        goes_on = np.flatnonzero(~(ended(row) | ended(its_row)))
-        mine, other = ({n: x[goes_on] for n, x in leaves(to_words(c)).items() if n not in stuck} for c in (mine, other))
+        both = [trial.advance_lanes(carry, key)[:2] for carry in (before, swapped)]
+        goes_on = np.flatnonzero(~(ended(both[0][1]) | ended(both[1][1])))
+        shown = (leaves(to_words({**carry, **row, "held": {}})) for carry, row in both)
+        mine, other = ({n: x[goes_on] for n, x in values.items() if n not in stuck} for values in shown)
         if not all(_same(x, other[name]) for name, x in mine.items()):
             return True
     return False
