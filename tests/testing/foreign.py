@@ -471,6 +471,14 @@ class Kept(Walk):
         return obs, {"place": place, "key": kept}, reward, terminated, truncated, info
 
 
+def kept_walk():
+    return Kept("a scan")
+
+
+def numpy_walk():
+    return Walk("numpy_draws_the_start")
+
+
 class Picture(Walk):
     """A walk of three objects in a picture of 16x16 cells."""
 

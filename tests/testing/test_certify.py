@@ -91,6 +91,18 @@ def test_a_reproduction_shows_what_was_found(capsys, factory, names):
     assert capsys.readouterr().out == "nan\n"
 
 
+@pytest.mark.parametrize(
+    ("factory", "name", "alike"),
+    [(foreign.kept_walk, "draws_from_its_keys", True), (foreign.numpy_walk, "pure", False)],
+)
+def test_a_reproduction_prints_a_key_that_stays_or_the_rows_of_two_instances(capsys, factory, name, alike):
+    (finding,) = certify(factory, "gymnax", properties=[name], seconds=LONG).failed
+    exec(finding.reproduction, {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert (first == second) == alike
+    assert len(finding.reproduction.splitlines()) <= 15
+
+
 class CountingDraw(foreign.Draw):
     resets = 0
 

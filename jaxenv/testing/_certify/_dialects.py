@@ -346,7 +346,7 @@ class Failure(AssertionError):
     """Raised by a property that does not hold.
 
     ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its "reset" or
-    its "steps", in each of its ``runs``; statements may come ``after``.
+    its "steps", in each of its ``runs``, which may be of new ``instances``; statements may come ``after``.
     """
 
     expected: str
@@ -357,6 +357,7 @@ class Failure(AssertionError):
     before: str = ""
     after: tuple[str, ...] = ()
     runs: int = 1
+    instances: bool = False
 
 
 def reproduction(source: Source, dialect: Dialect, seed: int, failure: Failure) -> str:
@@ -372,8 +373,9 @@ def reproduction(source: Source, dialect: Dialect, seed: int, failure: Failure) 
     lines = [*(show if failure.before == "reset" else []), *start, *(show if failure.before == "steps" else [])]
     if failure.step is not None:
         lines += [f"for t in range({failure.step + 1}):", *(f"    {line}" for line in loop)]
-    lines += show
+    made = [source.setup[-1], *filter(None, [dialect.prepare])]
+    lines = [*(made if failure.instances else []), *lines, *show]
     if failure.runs > 1:
         lines = [f"for run in range({failure.runs}):", *(f"    {line}" for line in lines)]
-    text = "\n".join(filter(None, [*source.setup, dialect.prepare, *lines, *failure.after]))
+    text = "\n".join([*source.setup[:-1], *([] if failure.instances else made), *lines, *failure.after])
     return "".join(f"import {name}\n" for name in ("jax", "jax.numpy as jnp") if f"{name[-3:]}." in text) + text

@@ -113,7 +113,11 @@ def _compare_programs(trial: Trial, row: Any, program: Any, twin: Any, args: Any
     if on_host or first.lower().as_text() != again.lower().as_text():
         expected = f"the same {'start' if t is None else 'step'} from every instance"
         rows = again.lower().compile()(*args)[1]
-        _compare(trial, row, at(rows, 0), expected, "from another instance", _TOLERANCE, t, 0)
+        try:
+            _compare(trial, row, at(rows, 0), expected, "from another instance", _TOLERANCE, t, 0)
+        except Failure as found:
+            found.runs, found.instances = 2, True
+            raise
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -178,7 +182,10 @@ def draws_from_its_keys(trial: Trial) -> str | None:
         if running.any() and alone and len(stuck) == len(held) and _matters(trial, stuck):
             seen = f"{stuck[0]} stays the same through every episode, and so do the draws"
             expected = "a step that draws random numbers to replace the key in the state"
-            raise Failure(expected, seen, 0, 0, stuck[0], "steps")
+            path = next(
+                p for p, _ in jax.tree_util.tree_leaves_with_path(to_words(carry)) if tree.path_name(p) == stuck[0]
+            )
+            raise Failure(expected, seen, 0, 0, path[0].key + jax.tree_util.keystr(path[1:]), "steps")
     return None if distinct > 1 else "all starts look the same, and reset draws nothing that shows"
 
 
