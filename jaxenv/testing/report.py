@@ -208,8 +208,14 @@ def described(error: BaseException) -> str:
     """Formats an exception: its class, message and notes, and the author's line that raised it, if there is one."""
     notes = (note for note in getattr(error, "__notes__", ()) if "\n" not in note)  # JAX's own one spans lines
     message = f"{type(error).__name__}: {'. '.join([str(error), *notes])}"
-    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if is_authors(frame)]
-    return f"{message} (raised at {place(*frames[-1])})" if frames else message
+    line = line_of(error.__traceback__)
+    return f"{message} (raised at {line})" if line else message
+
+
+def line_of(trace: types.TracebackType | None) -> str:
+    """Formats the author's innermost line in a traceback, as `place` does; ``""`` without one."""
+    frames = [(frame, line) for frame, line in traceback.walk_tb(trace) if is_authors(frame)]
+    return place(*frames[-1]) if frames else ""
 
 
 def place(frame: types.FrameType, line: int) -> str:

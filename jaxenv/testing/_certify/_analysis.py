@@ -9,11 +9,12 @@ import numpy as np
 from jax.extend.core import Literal
 
 from jaxenv._util.programs import equations
+from jaxenv.testing.report import line_of
 
 _RANDOM = ("random_bits", "threefry2x32", "rng_bit_generator", "random_gamma")
 # Where a constant is a matrix, a filter or a table.
 _LINEAR = ("dot_general", "conv_general_dilated", "gather", "dynamic_slice")
-_NONE: frozenset[int] = frozenset()
+_NONE: frozenset[Any] = frozenset()
 
 
 class Value(NamedTuple):
@@ -21,19 +22,22 @@ class Value(NamedTuple):
 
     inputs: frozenset[int]
     computation: int
-    drawn: frozenset[int] = _NONE  # computations of draws from constants
+    drawn: frozenset[tuple[int, str]] = _NONE  # computations of draws from constants, and the author's lines
 
 
 class Draws(NamedTuple):
     """How often a program draws each `Value`, the draws from constants that are no mere table, and its results."""
 
     counts: Counter[Value]
-    noise: frozenset[int]
+    noise: frozenset[tuple[int, str]]
     results: list[Value]
 
 
-def draws(jaxpr: Any, given: list[Value] | None = None) -> Draws:
-    """Finds the draws of a program, and of all programs in it; equal draws of constants are one `Value`."""
+def draws(jaxpr: Any, given: list[Value] | None = None, caller: str = "") -> Draws:
+    """Finds the draws of a program, and of all programs in it; equal draws of constants are one `Value`.
+
+    ``caller`` is the author's line that calls the program: the operations of a function of JAX do not know it.
+    """
     values = [Value(frozenset([i]), i) for i in range(len(jaxpr.invars))] if given is None else given
     known, found, noise = dict(zip(jaxpr.invars, values, strict=True)), Counter[Value](), _NONE
 
@@ -47,46 +51,50 @@ def draws(jaxpr: Any, given: list[Value] | None = None) -> Draws:
         programs = [getattr(x, "jaxpr", x) for x in params if hasattr(x, "eqns")]
         made = _joined(read, name, str([x for x in params if not (hasattr(x, "eqns") or callable(x))]))
         if name in _RANDOM:
-            found[made] += 1
-            made = made if made.inputs else made._replace(drawn=made.drawn | {made.computation})
+            found[made._replace(drawn=_NONE)] += 1
+            made = made if made.inputs else made._replace(drawn=made.drawn | {(made.computation, _line(eqn) or caller)})
         elif made.inputs and not programs and name not in _LINEAR:
             noise |= _fixed(read)
         results = [_joined([made], i) for i in range(len(eqn.outvars))]
         if programs and (made.drawn or any(e.primitive.name in _RANDOM for x in programs for e in equations(x))):
-            inside, results = _inside(eqn, programs, read, results)
+            inside, results = _inside(eqn, programs, read, results, _line(eqn) or caller)
             found, noise = sum((one.counts for one in inside), found), noise.union(*(one.noise for one in inside))
         known.update(zip(eqn.outvars, results, strict=True))
     results = read_of(jaxpr.outvars)
     return Draws(found, noise | _fixed(results) if given is None else noise, results)
 
 
-def _inside(eqn: Any, programs: list[Any], read: list[Value], results: list[Value]) -> tuple[list[Draws], list[Value]]:
+def _inside(
+    eqn: Any, programs: list[Any], read: list[Value], results: list[Value], caller: str
+) -> tuple[list[Draws], list[Value]]:
     """Finds draws in the programs of an equation, and what its results depend on: ``results`` if that is unclear."""
     params = eqn.params
     if eqn.primitive.name == "cond":
-        branches = [draws(program, read[1:]) for program in programs]
+        branches = [draws(program, read[1:], caller) for program in programs]
         if read[0].inputs:
             branches = [one._replace(noise=one.noise | _fixed(one.results)) for one in branches]
         return branches, [_joined([read[0], *x]) for x in zip(*(one.results for one in branches), strict=True)]
     if eqn.primitive.name == "scan":
         first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
-        body, carry = _repeated(programs[0], read[:first], read[first:last], read[last:])
+        body, carry = _repeated(programs[0], read[:first], read[first:last], read[last:], caller)
         return [body], [*carry, *body.results[len(carry) :]]
     if eqn.primitive.name == "while":
         first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-        body, carry = _repeated(params["body_jaxpr"].jaxpr, read[first:last], read[last:], [])
-        return [body, draws(params["cond_jaxpr"].jaxpr, [*read[:first], *carry])], carry
+        body, carry = _repeated(params["body_jaxpr"].jaxpr, read[first:last], read[last:], [], caller)
+        return [body, draws(params["cond_jaxpr"].jaxpr, [*read[:first], *carry], caller)], carry
     if [(len(x.invars), len(x.outvars)) for x in programs] == [(len(read), len(results))]:
-        called = draws(programs[0], read)
+        called = draws(programs[0], read, caller)
         return [called], called.results
-    return [draws(x, [_joined(read)] * len(x.invars)) for x in programs], results
+    return [draws(x, [_joined(read)] * len(x.invars), caller) for x in programs], results
 
 
-def _repeated(body: Any, consts: list[Value], carry: list[Value], rows: list[Value]) -> tuple[Draws, list[Value]]:
+def _repeated(
+    body: Any, consts: list[Value], carry: list[Value], rows: list[Value], caller: str
+) -> tuple[Draws, list[Value]]:
     """Finds the draws of a loop, and what it carries after any number of rounds."""
     carry = [_joined([x], "carry") for x in carry]
     while True:
-        inside = draws(body, [*consts, *carry, *rows])
+        inside = draws(body, [*consts, *carry, *rows], caller)
         found = zip(carry, inside.results, strict=False)
         wider = [x._replace(inputs=x.inputs | y.inputs, drawn=x.drawn | y.drawn) for x, y in found]
         if wider == carry:
@@ -94,12 +102,17 @@ def _repeated(body: Any, consts: list[Value], carry: list[Value], rows: list[Val
         carry = wider
 
 
+def _line(eqn: Any) -> str:
+    found = eqn.source_info.traceback
+    return line_of(found.as_python_traceback()) if found else ""
+
+
 def _joined(values: list[Value], *how: Any) -> Value:
     inputs, drawn = _NONE.union(*(x.inputs for x in values)), _NONE.union(*(x.drawn for x in values))
     return Value(inputs, hash((how, *(x.computation for x in values))), drawn)
 
 
-def _fixed(values: list[Value]) -> frozenset[int]:
+def _fixed(values: list[Value]) -> frozenset[tuple[int, str]]:
     """Returns the draws from constants among values that depend on no input."""
     return _NONE.union(*(x.drawn for x in values if not x.inputs))
 

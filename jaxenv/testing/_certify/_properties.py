@@ -170,8 +170,10 @@ def draws_from_its_keys(trial: Trial) -> str | None:
         if distinct == 1 and any(not d.inputs and of_step[d] <= n * restarts for d, n in of_reset.items()):
             seen = f"one start for {STARTS} keys: it draws from a constant key"
             raise Failure("starts that differ with the key, as reset draws random numbers", seen, 1, None, show)
-        if any(draw.computation in noise for draw in of_step.keys() - of_reset.keys()):
-            seen = "a draw from a constant key: it is the same in every step"
+        lines = dict(noise)
+        if found := [lines[d.computation] for d in of_step.keys() - of_reset.keys() if d.computation in lines]:
+            where = f" at {min(found)}" if min(found) else ""
+            seen = f"a draw from a constant key{where}: it is the same in every step"
             raise Failure("a step to draw from its key, or from one in the state", seen, 0, 0, show)
         done = trial.record.done
         running = ~done[:-1] & ~(done[1:] & restarts)  # both rows are of one episode
