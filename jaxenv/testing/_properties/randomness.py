@@ -143,8 +143,17 @@ def _with_every_draw(env: Environment) -> Environment:
     return inner if isinstance(env, AutoReset) or env.place == "several_steps" else tree.rebuild(env, env=inner)
 
 
-_recording = threading.Lock()  # `_block` is replaced by one check at a time
-_records: list[list[tuple[str, np.ndarray]]] = []  # the one of the check that records
+class _Recorder:
+    """Records draws while a check runs. A function that an author compiles stays in JAX's caches and calls it later."""
+
+    draws: list[tuple[str, np.ndarray]] | None = None
+
+    def __call__(self, consumer: str, words: Any) -> None:
+        if self.draws is not None:
+            self.draws.append((consumer, np.asarray(words)))
+
+
+_recorder, _recording = _Recorder(), threading.Lock()  # `_block` is replaced by one check at a time
 
 
 @contextmanager
@@ -157,22 +166,13 @@ def _recorded_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
         counters = jnp.broadcast_arrays(k0, stream.k1, stream.c0, stream.c1)
         if thread == threading.get_ident():
             words = jnp.stack([x.ravel() for x in counters], axis=-1)
-            jax.debug.callback(functools.partial(_record, _consumer()), words)
+            jax.debug.callback(functools.partial(_recorder, _consumer()), words)
         return block(stream, number)
 
     with _recording:
-        block = random._block
-        _records.append([])
-        try:
-            with mock.patch.object(random, "_block", recorded):
-                yield _records[0]
-        finally:
-            _records.clear()
-
-
-def _record(consumer: str, words: Any) -> None:
-    for record in _records:  # none after the check: a function that an author compiles stays in JAX's caches
-        record.append((consumer, np.asarray(words)))
+        block, draws = random._block, list[tuple[str, np.ndarray]]()
+        with mock.patch.object(random, "_block", recorded), mock.patch.object(_recorder, "draws", draws):
+            yield draws
 
 
 def _consumer() -> str:
