@@ -108,7 +108,7 @@ def test_no_module_of_a_room_imports_itself_through_others(room):
 
 
 # The lines of the package, comments and docstrings included. Whoever raises it says in the commit what that bought.
-BUDGET = 60_379
+BUDGET = 60_381
 
 
 def test_the_package_stays_within_its_budget_of_lines():

@@ -75,7 +75,9 @@ def _inside(
             branches = [one._replace(noise=one.noise | _fixed(one.results)) for one in branches]
         return branches, [_joined([read[0], *x]) for x in zip(*(one.results for one in branches), strict=True)]
     if eqn.primitive.name == "scan":
-        first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+        # Rows lose an axis inside; JAX 0.12 no longer has the numbers of constants and of what is carried.
+        last = sum(v.aval.shape == x.aval.shape for v, x in zip(eqn.invars, programs[0].invars, strict=True))
+        first = last - sum(v.aval.shape == x.aval.shape for v, x in zip(eqn.outvars, programs[0].outvars, strict=True))
         body, carry = _repeated(programs[0], read[:first], read[first:last], read[last:], caller)
         return [body], [*carry, *body.results[len(carry) :]]
     if eqn.primitive.name == "while":
