@@ -243,7 +243,7 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
-    # For debugging, without the trace that is cached below: the check ``no_word_reused`` records what is drawn.
+    # Not from the cache below, whose traces ignore these settings: the check ``no_word_reused`` records each draw.
     if jax.config.jax_disable_jit or jax.config.jax_debug_key_reuse:  # type: ignore[attr-defined]
         return _elementwise(function, structure, constants)(*arrays)
     for x in arrays:  # all arguments of a primitive vary over the same axes of a mesh

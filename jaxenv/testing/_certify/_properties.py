@@ -105,14 +105,14 @@ def pure(trial: Trial) -> None:
 
 def _compare_programs(trial: Trial, row: Any, program: Any, twin: Any, args: Any, t: int | None = None) -> None:
     """Compares ``row``, from ``program`` and lane 0, with the twin's, where their texts differ or call Python."""
-    first = program.trace(*args)
-    # JAX traces what an author compiles again in another setting: NumPy may draw other numbers by then.
+    # Under another setting JAX traces the author's compiled functions again, and with them what NumPy draws there.
     with jax.numpy_rank_promotion("warn"), warnings.catch_warnings(action="ignore"):
-        again = twin.trace(*args)
-    on_host = any("callback" in equation.primitive.name for equation in equations(again.jaxpr))
-    if on_host or first.lower().as_text() != again.lower().as_text():
+        traced = twin.trace(*args)
+    first, again = program.trace(*args).lower(), traced.lower()
+    on_host = any("callback" in equation.primitive.name for equation in equations(traced.jaxpr))
+    if on_host or first.as_text() != again.as_text():
         expected = f"the same {'start' if t is None else 'step'} from every instance"
-        rows = again.lower().compile()(*args)[1]
+        rows = again.compile()(*args)[1]
         try:
             _compare(trial, row, at(rows, 0), expected, "from another instance", _TOLERANCE, t, 0)
         except Failure as found:

@@ -115,7 +115,7 @@ def no_word_reused(subject: Subject) -> str:
         env.step(state, action)
 
     jax.eval_shape(two_episodes, keys, action)  # checks of a class that run once would draw below
-    # No other check traces with this setting, so what an author compiles is traced again, with the record.
+    # No other check uses this setting, so JAX traces the author's compiled functions again, and their draws count.
     with jax.debug_key_reuse(True), _recorded_draws() as draws:
         try:
             jax.jit(two_episodes, compiler_options=quick_options())(keys, action)
